@@ -1,0 +1,89 @@
+package device
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// Backend is one kind of device, as its sub-package registers it.
+type Backend interface {
+	Kind() Kind
+
+	// Discover describes the devices that are there. Where there are none, the
+	// error says why in words for the user: the library that could not be
+	// loaded, the driver's own message.
+	Discover() ([]Info, error)
+
+	// Resolve turns a name of a device list ("cpu", "cpu/3", "cuda:0") into the
+	// names of the devices meant, one or more. threads is the most CPU threads
+	// that a name without core numbers may take in all; 0: no limit. A device
+	// that isn't there is an error that says what is.
+	Resolve(name string, threads int) ([]string, error)
+
+	// Open opens the device of that name, as Resolve gives it: "cpu:0-3".
+	Open(name string) (Device, error)
+}
+
+var (
+	backendsMu sync.RWMutex
+	backends   = map[Kind]Backend{}
+)
+
+// Register adds a backend. A sub-package calls it when it is imported; a kind
+// registered twice is a mistake in the program, and panics.
+func Register(b Backend) {
+	backendsMu.Lock()
+	defer backendsMu.Unlock()
+	if _, twice := backends[b.Kind()]; twice {
+		panic("device: backend registered twice: " + b.Kind().String())
+	}
+	backends[b.Kind()] = b
+}
+
+// Unavailable says why a kind of device isn't there.
+type Unavailable struct {
+	Kind   Kind
+	Reason string
+}
+
+// Error implements error.
+func (u Unavailable) Error() string { return fmt.Sprintf("no %s device: %s", u.Kind, u.Reason) }
+
+func backend(k Kind) (Backend, error) {
+	backendsMu.RLock()
+	defer backendsMu.RUnlock()
+	if b, ok := backends[k]; ok {
+		return b, nil
+	}
+	return nil, Unavailable{k, "this build of Leat has no " + k.String() + " backend"}
+}
+
+// Discover lists the devices that are there, GPUs first, and for each kind
+// that has none the reason.
+func Discover() (found []Info, missing []Unavailable) {
+	for _, k := range Kinds {
+		b, err := backend(k)
+		var infos []Info
+		if err == nil {
+			infos, err = b.Discover()
+		}
+		switch u := (Unavailable{}); {
+		case err == nil:
+			found = append(found, infos...)
+		case asUnavailable(err, &u):
+			missing = append(missing, u)
+		default:
+			missing = append(missing, Unavailable{k, err.Error()})
+		}
+	}
+	return slices.Clip(found), missing
+}
+
+func asUnavailable(err error, u *Unavailable) bool {
+	v, ok := err.(Unavailable)
+	if ok {
+		*u = v
+	}
+	return ok
+}

@@ -1,0 +1,70 @@
+package device
+
+import (
+	"context"
+	"fmt"
+)
+
+// Transfer carries activations from one device's memory to another's. The
+// stage that receives owns it. How the bytes travel (not at all, by one copy,
+// from GPU to GPU, through host memory that both reach) is decided when it is
+// made, and the stages don't know.
+type Transfer interface {
+	// Move makes n bytes of src, from offset 0, available to work enqueued on
+	// the receiving queue after the call, once ready is done. It returns the
+	// buffer that holds them: src itself where the receiver can read it in
+	// place, else into.
+	Move(into, src Buffer, n int64, ready Event) Buffer
+
+	// InPlace says that Move always returns src, so that no buffer to receive
+	// into is needed.
+	InPlace() bool
+	Close() error
+}
+
+// Peer is implemented by a device that has a path of its own to or from
+// another, such as a copy from GPU to GPU.
+type Peer interface {
+	// TransferTo returns the path from the device to the queue's device, or
+	// ok false where there is none.
+	TransferTo(to Queue) (t Transfer, ok bool, err error)
+	// TransferFrom returns the path from another device to the queue, which
+	// is the implementer's own.
+	TransferFrom(from Device, to Queue) (t Transfer, ok bool, err error)
+}
+
+// NewTransfer returns the best path from a device to the queue that receives.
+func NewTransfer(from Device, to Queue) (Transfer, error) {
+	if p, ok := from.(Peer); ok {
+		if t, ok, err := p.TransferTo(to); ok || err != nil {
+			return t, err
+		}
+	}
+	if p, ok := to.Device().(Peer); ok {
+		if t, ok, err := p.TransferFrom(from, to); ok || err != nil {
+			return t, err
+		}
+	}
+	if from.Info().Kind == CPU && to.Device().Info().Kind == CPU {
+		return inPlace{to}, nil
+	}
+	return nil, fmt.Errorf("no path for activations from %s to %s", from.Info().Name, to.Device().Info().Name)
+}
+
+// inPlace joins two devices that share the host's memory: nothing moves.
+type inPlace struct{ to Queue }
+
+func (t inPlace) Move(_, src Buffer, _ int64, ready Event) Buffer {
+	t.to.After(ready)
+	return src
+}
+
+func (inPlace) InPlace() bool { return true }
+func (inPlace) Close() error  { return nil }
+
+// Done is an event that is always done, without an error.
+var Done Event = done{}
+
+type done struct{}
+
+func (done) Wait(context.Context) error { return nil }

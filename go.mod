@@ -1,0 +1,3 @@
+module github.com/leat-dev/leat
+
+go 1.26

@@ -1,0 +1,136 @@
+// Package kernels is the arithmetic on a device's memory: one small op set,
+// named after what a reader of a paper expects, over a device's queue.
+//
+// Each op takes all rows of a batch at once. The order in which it sums is part
+// of its meaning, and never depends on which other rows are there, on how many
+// cores work, or on how the rows came in: so a request's result has the same
+// bits whatever shares its batch. That holds within one kind of device; the
+// SIMD levels of a CPU count as kinds of their own.
+//
+// The op set is implemented once a backend, in sub-packages that register
+// themselves when imported: kernels/cpu.
+package kernels
+
+import (
+	"context"
+
+	"github.com/leat-dev/leat/device"
+)
+
+// Queue is a device's queue with the op set. Ops are enqueued between Begin and
+// End, as package device describes; they check what they are given, and an op
+// that can't be done is the queue's error at the next Record.
+//
+// In shapes below, n is the number of rows of the batch.
+type Queue interface {
+	device.Queue
+
+	// Pack puts a matrix on the device in the form that its products like
+	// best. It returns when the weight is there. Other goroutines may compute
+	// on the device meanwhile; Begin isn't needed.
+	Pack(ctx context.Context, m Matrix) (Weight, error)
+
+	// NewCache allocates the key/value pages of one layer.
+	NewCache(s CacheSpec) (Cache, error)
+
+	// Embed writes row token[i] of table to row i of dst [n, table.Cols].
+	// A token outside the table is an error.
+	Embed(dst Tensor, table Weight, rows Rows)
+
+	// RMSNorm writes x[i][j]·g[j]/sqrt(mean(x[i]²)+eps) to dst; both [n, cols],
+	// gain [1, cols]. The squares are summed in float64, in order.
+	RMSNorm(dst, x Tensor, gain Weight, eps float32)
+
+	// MatMul writes x·Wᵀ to each product's Dst: x [n, k], W [m, k], Dst [n, m].
+	// x is brought to the form that the weights need once for all products of
+	// a form.
+	//
+	// F32, F16 and BF16 weights: x stays float32. The sum runs over k in
+	// segments of 256: in order within one, with a fused multiply-add where
+	// the SIMD level has it; then the segments' sums in order.
+	//
+	// Q8_0 and Q4_0 weights: x is quantized in blocks of 32 to int8 with
+	// scale d = max|x|/127, q = x·(1/d) rounded half to even. Of each block the exact
+	// integer sum s is taken; then, blocks in order, acc += s·(dw·dx), each
+	// of the three operations rounded to float32.
+	MatMul(x Tensor, products []Product)
+
+	// RoPE rotates each head of x [n, heads·headDim] in place by its row's
+	// position.
+	RoPE(x Tensor, r Rotation, rows Rows)
+
+	// StoreKV rounds k and v [n, heads·headDim] to the cache's type and stores
+	// them at their rows' positions.
+	StoreKV(c Cache, k, v Tensor, rows Rows)
+
+	// Attention writes softmax(q·Kᵀ·scale)·V to dst, both [n, heads·headDim],
+	// over the positions 0 to the row's own, all of them from the cache. heads
+	// is a multiple of the cache's; consecutive heads share one of the cache's.
+	// The softmax is online, in blocks of PageTokens positions from 0 on.
+	Attention(dst, q Tensor, c Cache, scale float32, rows Rows)
+
+	// SwiGLU writes gate/(1+exp(-gate))·up to dst; all of one shape. dst may be
+	// gate or up.
+	SwiGLU(dst, gate, up Tensor)
+
+	// Add adds x to dst, both of one shape.
+	Add(dst, x Tensor)
+
+	// Gather copies the rows of src that are wanted as output to dst
+	// [rows.Outputs, cols], in order.
+	Gather(dst, src Tensor, rows Rows)
+
+	// ArgMax writes to dst [n, 1] of I32 the column of the largest value of
+	// each row of x; of equals, the first. NaN loses to every number.
+	ArgMax(dst, x Tensor)
+}
+
+// Tensor is a handle on a matrix in a device's memory: Rows rows of Cols
+// elements, row after row without gaps. It is a value; it owns nothing.
+type Tensor struct {
+	Buf  device.Buffer
+	Off  int64 // bytes from the buffer's start
+	Rows int
+	Cols int
+	Type Type // F32 or I32
+}
+
+// Bytes returns the tensor's size in bytes.
+func (t Tensor) Bytes() int64 { return int64(t.Rows) * int64(t.Cols) * 4 }
+
+// First returns the tensor's first n rows.
+func (t Tensor) First(n int) Tensor { t.Rows = n; return t }
+
+// Matrix is a weight in the host's memory, as a file stores it: Rows rows of
+// Cols elements of Type, row after row.
+type Matrix struct {
+	Name string // for errors
+	Type Type
+	Rows int
+	Cols int
+	Data []byte // read only; may be a mapped file; not needed after Pack
+}
+
+// Weight is a matrix on a device, in an opaque form that belongs to the device.
+type Weight interface {
+	Type() Type
+	Rows() int
+	Cols() int
+	Bytes() int64 // what it takes on the device, as WeightBytes said beforehand
+	Free() error
+}
+
+// Product is one of the products that share their left side.
+type Product struct {
+	W   Weight
+	Dst Tensor
+}
+
+// Rotation is what RoPE needs to know. Pair i of a head's first 2·len elements,
+// len = Frequencies.Cols, turns by position·Frequencies[i] radians; the rest of
+// the head stays. (Su et al., "RoFormer", 2021.)
+type Rotation struct {
+	HeadDim     int
+	Frequencies Weight // [1, rotated dimensions/2], F32
+	Split       bool   // pairs are (i, i+len) rather than (2i, 2i+1)
+}

@@ -1,0 +1,61 @@
+# make demo runs the pipeline on a small model; make test checks everything.
+
+GO          ?= go
+STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
+CONCURRENT  := ./device/... ./kernels/... ./stage/... ./pipeline/...
+TARGETS     := linux/arm64 darwin/arm64 windows/amd64
+
+# What is built needs no cgo; only the race detector does.
+export CGO_ENABLED := 0
+
+.PHONY: demo build test lint unit race noasm cross fuzz generate
+
+demo:
+	$(GO) run ./cmd/leat demo
+
+build:
+	$(GO) build -o build/leat ./cmd/leat
+
+test: lint unit race noasm cross
+
+lint:
+	@echo "== gofmt, vet, staticcheck"
+	@unformatted=$$(gofmt -l $$(find . -name '*.go' -not -path './build/*')); \
+	if [ -n "$$unformatted" ]; then echo "gofmt would change: $$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+
+unit:
+	@echo "== tests"
+	$(GO) test ./...
+
+# The race detector needs a C compiler. REQUIRE_RACE makes its absence an error.
+race:
+	@echo "== tests of the concurrent packages under the race detector"
+	@if command -v $${CC:-cc} >/dev/null 2>&1; then \
+		CGO_ENABLED=1 $(GO) test -race -short $(CONCURRENT); \
+	elif [ -n "$(REQUIRE_RACE)" ]; then \
+		echo "no C compiler: the race detector can't run"; exit 1; \
+	else \
+		echo "skipped: no C compiler ($${CC:-cc}) for the race detector"; \
+	fi
+
+noasm:
+	@echo "== tests with the portable kernels alone"
+	$(GO) test -short -tags noasm ./...
+
+cross:
+	@for t in $(TARGETS); do \
+		echo "== build for $$t"; \
+		GOOS=$${t%/*} GOARCH=$${t#*/} $(GO) vet ./... || exit 1; \
+		GOOS=$${t%/*} GOARCH=$${t#*/} $(GO) build -o /dev/null ./cmd/leat || exit 1; \
+	done
+
+# Looks for inputs that break the readers, ten minutes each.
+fuzz:
+	$(GO) test -run '^$$' -fuzz FuzzParse -fuzztime 10m ./model/gguf
+	$(GO) test -run '^$$' -fuzz FuzzEncode -fuzztime 10m ./model/tokenizer
+
+# Writes the assembly again from its generator.
+generate:
+	$(GO) generate ./kernels/...

@@ -16,12 +16,13 @@ type Backend interface {
 	Discover() ([]Info, error)
 
 	// Resolve turns a name of a device list ("cpu", "cpu/3", "cuda:0") into the
-	// names of the devices meant, one or more. threads is the most CPU threads
-	// that a name without core numbers may take in all; 0: no limit. A device
-	// that isn't there is an error that says what is.
-	Resolve(name string, threads int) ([]string, error)
+	// devices meant, one or more, without opening them. threads is the most CPU
+	// threads that a name without core numbers may take in all; 0: no limit. A
+	// name that can't be understood is a *ListError; a device that isn't there
+	// is another error, that says what is.
+	Resolve(name string, threads int) ([]Info, error)
 
-	// Open opens the device of that name, as Resolve gives it: "cpu:0-3".
+	// Open opens the device of that name, as Resolve's Info gives it: "cpu:0-3".
 	Open(name string) (Device, error)
 }
 

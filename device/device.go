@@ -116,6 +116,10 @@ type Queue interface {
 	// queue's error, when all that was enqueued so far is.
 	Record(e Event)
 
+	// Err returns the queue's error so far, where it is known already. Nil says
+	// nothing about work that still runs.
+	Err() error
+
 	// Close waits for what was enqueued and frees the queue.
 	Close() error
 }

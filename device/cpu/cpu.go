@@ -1,0 +1,83 @@
+// Package cpu makes groups of the machine's cores into devices.
+//
+// A device has one worker for each of its cores, but no more than GOMAXPROCS.
+// The first is whatever goroutine enqueues, the others its own. Its queues run
+// each operation on the spot, so what was enqueued is done when the call returns.
+//
+// On Linux the workers of a device that hasn't all cores are pinned to them, and
+// so is the visiting goroutine between Begin and End. On other systems threads
+// can't be pinned: there a group of cores says only how many work, and the
+// description of the device says so.
+//
+// Importing the package registers it with package device.
+package cpu
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+
+	"github.com/klauspost/cpuid/v2"
+
+	"github.com/leat-dev/leat/device"
+)
+
+func init() { device.Register(backend{processCores()}) }
+
+// backend implements device.Backend over the cores that the process may use,
+// ascending.
+type backend struct{ cores []int }
+
+func (backend) Kind() device.Kind { return device.CPU }
+
+// Discover describes all the cores as one device.
+func (b backend) Discover() ([]device.Info, error) { return describe(b.cores) }
+
+// Resolve describes the groups of cores that a name stands for.
+func (b backend) Resolve(name string, threads int) ([]device.Info, error) {
+	groups, err := parseName(name, b.cores, threads)
+	if err != nil {
+		return nil, err
+	}
+	return describe(groups...)
+}
+
+// Open opens one group of cores, such as "cpu:0-3", as a *Device.
+func (b backend) Open(name string) (device.Device, error) {
+	infos, err := b.Resolve(name, 0)
+	if err != nil {
+		return nil, err
+	}
+	if len(infos) != 1 {
+		return nil, fmt.Errorf("%s is %d devices: open one of them, such as %s", name, len(infos), infos[0].Name)
+	}
+	return open(infos[0], len(infos[0].Cores) == len(b.cores)), nil
+}
+
+func describe(groups ...[]int) ([]device.Info, error) {
+	level, err := simd()
+	if err != nil {
+		return nil, err
+	}
+	description := strings.TrimSpace(cpuid.CPU.BrandName)
+	if description == "" {
+		description = runtime.GOARCH + " CPU"
+	}
+	if !canPin {
+		description += " (threads not pinned to cores)"
+	}
+	total, free := memory()
+	infos := make([]device.Info, len(groups))
+	for i, cores := range groups {
+		infos[i] = device.Info{
+			Name:        nameOf(cores),
+			Kind:        device.CPU,
+			Description: description,
+			Memory:      total,
+			Free:        free,
+			Cores:       cores,
+			SIMD:        level,
+		}
+	}
+	return infos, nil
+}

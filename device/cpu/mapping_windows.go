@@ -1,0 +1,21 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+// mapMemory returns n zeroed bytes outside the Go heap, n > 0, aligned to a page.
+func mapMemory(n int) ([]byte, error) {
+	addr, err := windows.VirtualAlloc(0, uintptr(n), windows.MEM_RESERVE|windows.MEM_COMMIT, windows.PAGE_READWRITE)
+	if err != nil {
+		return nil, err
+	}
+	// The address is no Go pointer, so it is reinterpreted, not converted.
+	return unsafe.Slice(*(**byte)(unsafe.Pointer(&addr)), n), nil
+}
+
+func unmapMemory(mem []byte) error {
+	return windows.VirtualFree(uintptr(unsafe.Pointer(unsafe.SliceData(mem))), 0, windows.MEM_RELEASE)
+}

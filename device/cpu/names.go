@@ -1,0 +1,123 @@
+package cpu
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/leat-dev/leat/device"
+)
+
+// MaxDevices is the most devices that "cpu/N" may make.
+const MaxDevices = 4096
+
+// parseName returns the groups of cores that a name stands for:
+//
+//	cpu          all cores, one group; at most threads of them where threads > 0
+//	cpu/N        the same cores in N groups, as even as can be; where N is more
+//	             than there are cores, group i has core i mod cores
+//	cpu:0-3+6    these cores, whatever threads says
+//
+// A name that can't be understood is a *device.ListError; a core or thread that
+// isn't there is another error.
+func parseName(name string, cores []int, threads int) ([][]int, error) {
+	rest := strings.TrimPrefix(name, "cpu")
+	if spec, ok := strings.CutPrefix(rest, ":"); ok {
+		group, err := parseCores(name, spec, cores)
+		return [][]int{group}, err
+	}
+	n := 1
+	if spec, ok := strings.CutPrefix(rest, "/"); ok {
+		var err error
+		if n, err = number(spec); err != nil || n < 1 || n > MaxDevices {
+			return nil, &device.ListError{Entry: name, Reason: fmt.Sprintf("after cpu/ stands the number of devices, 1 to %d", MaxDevices)}
+		}
+	} else if rest != "" {
+		return nil, &device.ListError{Entry: name, Reason: "a CPU device is cpu, cpu/2, cpu:1, cpu:0-3 or cpu:0+2-3"}
+	}
+	switch {
+	case threads < 0 || threads > len(cores):
+		return nil, fmt.Errorf("%d threads: this process may use %d cores", threads, len(cores))
+	case threads > 0:
+		cores = cores[:threads]
+	}
+	return split(cores, n), nil
+}
+
+// split divides cores into n groups.
+func split(cores []int, n int) [][]int {
+	groups := make([][]int, n)
+	for i := range groups {
+		if n <= len(cores) {
+			groups[i] = slices.Clone(cores[i*len(cores)/n : (i+1)*len(cores)/n])
+		} else {
+			groups[i] = []int{cores[i%len(cores)]}
+		}
+	}
+	return groups
+}
+
+// parseCores reads ranges joined by "+", all of them within available, and
+// returns the cores ascending.
+func parseCores(name, spec string, available []int) ([]int, error) {
+	var group []int
+	for part := range strings.SplitSeq(spec, "+") {
+		first, last, isRange := strings.Cut(part, "-")
+		lo, err := number(first)
+		hi := lo
+		if err == nil && isRange {
+			hi, err = number(last)
+		}
+		switch {
+		case err != nil:
+			return nil, &device.ListError{Entry: name, Reason: fmt.Sprintf("%q is neither a core's number nor a range such as 0-3", part)}
+		case hi < lo:
+			return nil, &device.ListError{Entry: name, Reason: fmt.Sprintf("the range %s runs backwards", part)}
+		}
+		// A range ends at its first missing core, so it is never walked further
+		// than there are cores.
+		for core := lo; core <= hi; core++ {
+			if !slices.Contains(available, core) {
+				return nil, fmt.Errorf("there is no core %d for this process, only %s", core, formatCores(available))
+			}
+			if slices.Contains(group, core) {
+				return nil, &device.ListError{Entry: name, Reason: fmt.Sprintf("core %d stands there twice", core)}
+			}
+			group = append(group, core)
+		}
+	}
+	slices.Sort(group)
+	return group, nil
+}
+
+// number reads digits only.
+func number(s string) (int, error) {
+	if s == "" || strings.Trim(s, "0123456789") != "" {
+		return 0, strconv.ErrSyntax
+	}
+	return strconv.Atoi(s)
+}
+
+// nameOf returns the name of a group of cores, given ascending: "cpu:0-1".
+func nameOf(cores []int) string { return "cpu:" + formatCores(cores) }
+
+func formatCores(cores []int) string {
+	var b strings.Builder
+	for i := 0; i < len(cores); {
+		last := i
+		for last+1 < len(cores) && cores[last+1] == cores[last]+1 {
+			last++
+		}
+		if i > 0 {
+			b.WriteByte('+')
+		}
+		b.WriteString(strconv.Itoa(cores[i]))
+		if last > i {
+			b.WriteByte('-')
+			b.WriteString(strconv.Itoa(cores[last]))
+		}
+		i = last + 1
+	}
+	return b.String()
+}

@@ -1,0 +1,25 @@
+//go:build amd64 && !noasm
+
+package cpu
+
+import "github.com/klauspost/cpuid/v2"
+
+// simdLevels returns the SIMD levels that the CPU has, best first. Each has all
+// that the next one needs.
+func simdLevels() []string {
+	levels := []string{portable}
+	for _, l := range []struct {
+		name  string
+		needs []cpuid.FeatureID
+	}{
+		{"avx2", []cpuid.FeatureID{cpuid.AVX2, cpuid.FMA3, cpuid.F16C}},
+		{"avx512", []cpuid.FeatureID{cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL}},
+		{"avx512-vnni", []cpuid.FeatureID{cpuid.AVX512VNNI}},
+	} {
+		if !cpuid.CPU.Supports(l.needs...) {
+			break
+		}
+		levels = append([]string{l.name}, levels...)
+	}
+	return levels
+}

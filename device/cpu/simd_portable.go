@@ -1,0 +1,6 @@
+//go:build !amd64 || noasm
+
+package cpu
+
+// simdLevels returns the SIMD levels that this build has kernels for.
+func simdLevels() []string { return []string{portable} }

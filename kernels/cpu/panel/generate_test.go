@@ -1,0 +1,44 @@
+package panel_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The assembly in the tree is what its generator writes.
+func TestGeneratedFilesAreCurrent(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the generator is built and run; not with -short")
+	}
+	if out, err := exec.CommandContext(t.Context(), "go", "mod", "download", "-C", "_gen").CombinedOutput(); err != nil {
+		t.Skipf("the generator's modules can't be had: %v: %s", err, out)
+	}
+	dir := t.TempDir()
+	for _, family := range []string{"float", "integer", "quantize"} {
+		asm, declarations := filepath.Join(dir, family+"_amd64.s"), filepath.Join(dir, family+"_amd64.go")
+		out, err := exec.CommandContext(t.Context(), "go", "run", "-C", "_gen", ".",
+			"-kernels", family, "-pkg", "panel", "-out", asm, "-stubs", declarations).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		for _, made := range []string{asm, declarations} {
+			want, err := os.ReadFile(made)
+			require.NoError(t, err)
+			got, err := os.ReadFile(filepath.Base(made))
+			require.NoError(t, err)
+			assert.True(t, bytes.Equal(body(want), body(got)),
+				"%s isn't what _gen writes: run go generate ./kernels/cpu/panel", filepath.Base(made))
+		}
+	}
+}
+
+// body is a file without its first line, which says how it was made. A checkout
+// may have carriage returns.
+func body(file []byte) []byte {
+	_, rest, _ := bytes.Cut(bytes.ReplaceAll(file, []byte("\r\n"), []byte("\n")), []byte("\n"))
+	return rest
+}

@@ -1,0 +1,115 @@
+package panel
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/leat-dev/leat/kernels"
+)
+
+// Kernels are the products and the quantization of one SIMD level. The integer
+// ones give the same bits at every level; the float ones agree within rounding.
+// Where a result is NaN, its payload isn't part of that.
+//
+// A call takes its memory from the caller and runs on the caller's goroutine.
+// Slices too short for the shape, and a type of the other family, are mistakes
+// in the program, and panic.
+type Kernels struct {
+	Level string // "portable", "avx2", "avx512" or "avx512-vnni"
+
+	// The kernels of a type multiply different numbers of rows at once: the
+	// most first, and 1 last.
+	floats   [3]([]floatKernel) // from F32 on
+	ints     [2]([]intKernel)   // from Q8_0 on
+	quantize func(dst []byte, x []float32)
+}
+
+type floatKernel struct {
+	rows int
+	run  func(p []byte, cols int, x []float32, xStride int, y []float32, yStride int)
+}
+
+type intKernel struct {
+	rows int
+	run  func(p []byte, blocks int, x []byte, y []float32, yStride int)
+}
+
+// Levels returns the levels that this machine can run, best first.
+func Levels() []string {
+	var names []string
+	for _, k := range supported() {
+		names = append(names, k.Level)
+	}
+	return names
+}
+
+// For returns the kernels of a level. The error lists the levels that this
+// machine can run.
+func For(level string) (*Kernels, error) {
+	for _, k := range supported() {
+		if k.Level == level {
+			return k, nil
+		}
+	}
+	return nil, fmt.Errorf("SIMD level %q: this build on this machine has %s", level, strings.Join(Levels(), ", "))
+}
+
+// Float multiplies panel p of F32, F16 or BF16 weights by n rows of cols
+// float32: output lane l of row r is y[r·yStride+l], and row r of the
+// activations starts at x[r·xStride].
+//
+// A segment of 256 columns is summed in order from +0 by a fused multiply-add
+// a column, or by a multiplication and an addition at the portable level; the
+// first segment's sum is the output, and the others' are added to it in order.
+func (k *Kernels) Float(t kernels.Type, p []byte, cols int, x []float32, xStride, n int, y []float32, yStride int) {
+	variants := k.floats[t-kernels.F32]
+	if n <= 0 {
+		return
+	}
+	if cols < 1 || xStride < 0 || yStride < 0 {
+		panic(fmt.Sprintf("panel: product of %d columns, strides %d and %d", cols, xStride, yStride))
+	}
+	// The kernels trust these lengths.
+	_, bytes := unit(t)
+	p, x, y = p[:cols*bytes], x[:(n-1)*xStride+cols], y[:(n-1)*yStride+Lanes]
+	r := 0
+	for _, v := range variants {
+		for ; n-r >= v.rows; r += v.rows {
+			v.run(p, cols, x[r*xStride:], xStride, y[r*yStride:], yStride)
+		}
+	}
+}
+
+// Int multiplies panel p of Q8_0 or Q4_0 weights by n quantized rows of cols
+// columns, from row from on: output lane l of row from+r is y[r·yStride+l].
+//
+// Of each block of 32 columns the exact sum s is taken; then, blocks in order
+// and from +0 on, y += s·(dw·dx), each of the three operations rounded to
+// float32.
+func (k *Kernels) Int(t kernels.Type, p []byte, cols int, a *Activations, from, n int, y []float32, yStride int) {
+	variants := k.ints[t-kernels.Q8_0]
+	if n <= 0 {
+		return
+	}
+	if cols != a.cols || yStride < 0 {
+		panic(fmt.Sprintf("panel: product of %d columns with %d, stride %d", cols, a.cols, yStride))
+	}
+	_, bytes := unit(t)
+	blocks, stride := cols/Block, a.stride()
+	p, y = p[:blocks*bytes], y[:(n-1)*yStride+Lanes]
+	x := a.rows(from, n)
+	r := 0
+	for _, v := range variants {
+		for ; n-r >= v.rows; r += v.rows {
+			v.run(p, blocks, x[r*stride:], y[r*yStride:], yStride)
+		}
+	}
+}
+
+// Quantize writes x, a.Cols() long, to a row of a. In each block of 32,
+// d = max|x|/127 and q = x·(1/d), rounded half to even. Where 1/d is infinite,
+// since all is zero or too small, the block is zero. Where the block holds an
+// infinity or a NaN, d is NaN, and so is all that is multiplied by the row.
+func (k *Kernels) Quantize(a *Activations, row int, x []float32) {
+	k.quantize(a.rows(row, 1), x[:a.cols])
+}

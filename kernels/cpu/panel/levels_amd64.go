@@ -1,0 +1,67 @@
+//go:build amd64 && !noasm
+
+package panel
+
+import (
+	"sync"
+
+	"github.com/klauspost/cpuid/v2"
+)
+
+var avx2 = &Kernels{
+	Level: "avx2",
+	floats: [3][]floatKernel{
+		{{4, floatF32x4AVX2}, {2, floatF32x2AVX2}, {1, floatF32x1AVX2}},
+		{{4, floatF16x4AVX2}, {2, floatF16x2AVX2}, {1, floatF16x1AVX2}},
+		{{4, floatBF16x4AVX2}, {2, floatBF16x2AVX2}, {1, floatBF16x1AVX2}},
+	},
+	ints: [2][]intKernel{
+		{{2, intQ8_0x2AVX2}, {1, intQ8_0x1AVX2}},
+		{{2, intQ4_0x2AVX2}, {1, intQ4_0x1AVX2}},
+	},
+	quantize: quantizeAVX2,
+}
+
+var avx512 = &Kernels{
+	Level: "avx512",
+	floats: [3][]floatKernel{
+		{{8, floatF32x8AVX512}, {4, floatF32x4AVX512}, {2, floatF32x2AVX512}, {1, floatF32x1AVX512}},
+		{{8, floatF16x8AVX512}, {4, floatF16x4AVX512}, {2, floatF16x2AVX512}, {1, floatF16x1AVX512}},
+		{{8, floatBF16x8AVX512}, {4, floatBF16x4AVX512}, {2, floatBF16x2AVX512}, {1, floatBF16x1AVX512}},
+	},
+	ints: [2][]intKernel{
+		{{4, intQ8_0x4AVX512}, {2, intQ8_0x2AVX512}, {1, intQ8_0x1AVX512}},
+		{{4, intQ4_0x4AVX512}, {2, intQ4_0x2AVX512}, {1, intQ4_0x1AVX512}},
+	},
+	quantize: quantizeAVX2,
+}
+
+var vnni = &Kernels{
+	Level:  "avx512-vnni",
+	floats: avx512.floats,
+	ints: [2][]intKernel{
+		{{8, intQ8_0x8VNNI}, {4, intQ8_0x4VNNI}, {2, intQ8_0x2VNNI}, {1, intQ8_0x1VNNI}},
+		{{8, intQ4_0x8VNNI}, {4, intQ4_0x4VNNI}, {2, intQ4_0x2VNNI}, {1, intQ4_0x1VNNI}},
+	},
+	quantize: quantizeAVX2,
+}
+
+// supported returns the levels that this machine has, each with all that the
+// lower ones need.
+var supported = sync.OnceValue(func() []*Kernels {
+	levels := []*Kernels{portable}
+	for _, l := range []struct {
+		kernels  *Kernels
+		features []cpuid.FeatureID
+	}{
+		{avx2, []cpuid.FeatureID{cpuid.AVX2, cpuid.FMA3, cpuid.F16C}},
+		{avx512, []cpuid.FeatureID{cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL}},
+		{vnni, []cpuid.FeatureID{cpuid.AVX512VNNI}},
+	} {
+		if !cpuid.CPU.Supports(l.features...) {
+			break
+		}
+		levels = append([]*Kernels{l.kernels}, levels...)
+	}
+	return levels
+})

@@ -1,0 +1,5 @@
+//go:build !amd64 || noasm
+
+package panel
+
+func supported() []*Kernels { return []*Kernels{portable} }

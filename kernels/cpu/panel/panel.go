@@ -1,0 +1,109 @@
+// Package panel holds a CPU's weights in panels, and multiplies them.
+//
+// A panel is 16 rows of a matrix, interleaved so that the 16 lanes of a vector
+// work on 16 rows: a panel times a row of activations is 16 outputs, and no sum
+// runs across lanes. So the order of each output's sum is that of the columns,
+// the same for one row of activations and for many.
+//
+// In the pictures, c is a column and r a row of the panel. All numbers are
+// little-endian. Rows beyond the matrix's last are zeros; of an integer type,
+// their scales are.
+//
+//	F32, F16, BF16: a column after another, 4 or 2 bytes an element
+//
+//	  | c0: r0 r1 … r15 | c1: r0 r1 … r15 | …
+//
+//	Q8_0: a block of 32 columns after another, 544 bytes each
+//
+//	  | 16 scales, F16 | c0-3 | c4-7 | … | c28-31 |
+//
+//	  where c0-3 is 64 bytes: r0: c0 c1 c2 c3, r1: c0 c1 c2 c3, … r15.
+//	  A byte holds q+128: the products' instructions want an unsigned side.
+//
+//	Q4_0: a block of 32 columns after another, 288 bytes each
+//
+//	  | 16 scales, F16 | c0-3 and c4-7 | c8-11 and c12-15 | … | c24-27 and c28-31 |
+//
+//	  each of the four 64 bytes as in Q8_0: the first four columns in the
+//	  bytes' low nibbles, the other four in the high ones. A nibble holds q+8,
+//	  as in a file.
+//
+// A panel's stride is padded to a multiple of 64 bytes.
+package panel
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/leat-dev/leat/kernels"
+)
+
+//go:generate go run -C _gen . -kernels float -pkg panel -out ../float_amd64.s -stubs ../float_amd64.go
+//go:generate go run -C _gen . -kernels integer -pkg panel -out ../integer_amd64.s -stubs ../integer_amd64.go
+//go:generate go run -C _gen . -kernels quantize -pkg panel -out ../quantize_amd64.s -stubs ../quantize_amd64.go
+
+// Lanes is the number of rows in a panel.
+const Lanes = 16
+
+// Block is the number of columns that share a scale in an integer type.
+const Block = 32
+
+// Segment is the number of columns that a float product sums on their own
+// before it adds them to the output.
+const Segment = 256
+
+const align = 64
+
+// unit returns the smallest number of columns that a panel of type t holds, and
+// their bytes; 0 for a type without panels.
+func unit(t kernels.Type) (cols, bytes int) {
+	switch t {
+	case kernels.F32:
+		return 1, 4 * Lanes
+	case kernels.F16, kernels.BF16:
+		return 1, 2 * Lanes
+	case kernels.Q8_0:
+		return Block, 2*Lanes + Block*Lanes
+	case kernels.Q4_0:
+		return Block, 2*Lanes + Block*Lanes/2
+	}
+	return 0, 0
+}
+
+// Count returns the number of panels that rows rows fill.
+func Count(rows int) int {
+	n := rows / Lanes
+	if rows%Lanes > 0 {
+		n++
+	}
+	return n
+}
+
+// Stride returns the bytes from one panel to the next, a multiple of 64. The
+// error says why a type or a number of columns has no panels.
+func Stride(t kernels.Type, cols int) (int64, error) {
+	u, bytes := unit(t)
+	switch {
+	case u == 0:
+		return 0, fmt.Errorf("weights of %v have no panels: they may be F32, F16, BF16, Q8_0 or Q4_0", t)
+	case cols < 1 || cols%u != 0:
+		return 0, fmt.Errorf("%d columns of %v weights: a positive multiple of %d is needed", cols, t, u)
+	case int64(cols/u) > (math.MaxInt64-align)/int64(bytes):
+		return 0, fmt.Errorf("%d columns of %v weights are more than memory can hold", cols, t)
+	}
+	return (int64(cols/u)*int64(bytes) + align - 1) / align * align, nil
+}
+
+// Bytes returns the bytes of all panels of a matrix.
+func Bytes(t kernels.Type, rows, cols int) (int64, error) {
+	stride, err := Stride(t, cols)
+	switch {
+	case err != nil:
+		return 0, err
+	case rows < 0:
+		return 0, fmt.Errorf("a matrix of %d rows", rows)
+	case int64(Count(rows)) > math.MaxInt64/stride:
+		return 0, fmt.Errorf("%d rows of %d columns of %v weights are more than memory can hold", rows, cols, t)
+	}
+	return int64(Count(rows)) * stride, nil
+}

@@ -1,0 +1,196 @@
+package panel_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/leat-dev/leat/kernels"
+	"github.com/leat-dev/leat/kernels/cpu/panel"
+)
+
+var (
+	floatTypes = []kernels.Type{kernels.F32, kernels.F16, kernels.BF16}
+	intTypes   = []kernels.Type{kernels.Q8_0, kernels.Q4_0}
+	le         = binary.LittleEndian
+)
+
+func isInt(t kernels.Type) bool { return t == kernels.Q8_0 || t == kernels.Q4_0 }
+
+// randomMatrix returns a matrix as a file stores it, and its values.
+func randomMatrix(rng *rand.Rand, t kernels.Type, rows, cols int) kernels.Matrix {
+	rowBytes, err := t.RowBytes(cols)
+	if err != nil {
+		panic(err)
+	}
+	m := kernels.Matrix{Type: t, Rows: rows, Cols: cols, Data: make([]byte, int64(rows)*rowBytes)}
+	_, size := t.Block()
+	for at := 0; at < len(m.Data); at += size {
+		e := m.Data[at:][:size]
+		switch t {
+		case kernels.F32:
+			le.PutUint32(e, math.Float32bits(float32(rng.NormFloat64())))
+		case kernels.F16:
+			le.PutUint16(e, randomHalf(rng))
+		case kernels.BF16:
+			le.PutUint16(e, uint16(math.Float32bits(float32(rng.NormFloat64()))>>16))
+		default:
+			for i := range e {
+				e[i] = byte(rng.Uint32())
+			}
+			le.PutUint16(e, randomHalf(rng))
+		}
+	}
+	return m
+}
+
+// randomHalf returns a binary16 number up to 2, often subnormal.
+func randomHalf(rng *rand.Rand) uint16 {
+	return uint16(rng.UintN(2)<<15 | rng.UintN(16)<<10 | rng.UintN(1<<10))
+}
+
+// value is the element of a matrix, computed from the file's format.
+func value(m kernels.Matrix, row, col int) float64 {
+	elems, size := m.Type.Block()
+	e := m.Data[(row*m.Cols+col)/elems*size:][:size]
+	i := col % elems
+	switch m.Type {
+	case kernels.F32:
+		return float64(math.Float32frombits(le.Uint32(e)))
+	case kernels.F16:
+		return halfValue(le.Uint16(e))
+	case kernels.BF16:
+		return float64(math.Float32frombits(uint32(le.Uint16(e)) << 16))
+	case kernels.Q8_0:
+		return halfValue(le.Uint16(e)) * float64(int8(e[2+i]))
+	case kernels.Q4_0:
+		return halfValue(le.Uint16(e)) * float64(int(e[2+i%16])>>(i/16*4)&15-8)
+	}
+	panic(m.Type)
+}
+
+func halfValue(h uint16) float64 {
+	sign := 1 - 2*float64(h>>15)
+	exponent, fraction := int(h>>10&31), float64(h&1023)
+	switch {
+	case exponent == 31 && fraction != 0:
+		return math.NaN()
+	case exponent == 31:
+		return sign * math.Inf(1)
+	case exponent == 0:
+		return sign * math.Ldexp(fraction, -24)
+	}
+	return sign * math.Ldexp(1024+fraction, exponent-25)
+}
+
+// pack returns all panels of m.
+func pack(m kernels.Matrix) (packed []byte, stride int) {
+	total, err := panel.Bytes(m.Type, m.Rows, m.Cols)
+	if err != nil {
+		panic(err)
+	}
+	s, _ := panel.Stride(m.Type, m.Cols)
+	packed = make([]byte, total)
+	for i := range packed {
+		packed[i] = 0xa5 // Pack must not count on zeros.
+	}
+	for p := range panel.Count(m.Rows) {
+		panel.Pack(packed[int64(p)*s:][:s], m, p)
+	}
+	return packed, int(s)
+}
+
+func TestStride(t *testing.T) {
+	for _, c := range []struct {
+		t      kernels.Type
+		cols   int
+		stride int64
+	}{
+		{kernels.F32, 1, 64}, {kernels.F32, 100, 6400},
+		{kernels.F16, 1, 64}, {kernels.F16, 2, 64}, {kernels.BF16, 3, 128},
+		{kernels.Q8_0, 32, 576}, {kernels.Q8_0, 64, 1088},
+		{kernels.Q4_0, 32, 320}, {kernels.Q4_0, 64, 576},
+	} {
+		got, err := panel.Stride(c.t, c.cols)
+		require.NoError(t, err)
+		assert.Equal(t, c.stride, got, "%v, %d columns", c.t, c.cols)
+
+		for rows, panels := range map[int]int64{0: 0, 1: 1, 16: 1, 17: 2, 160: 10} {
+			got, err := panel.Bytes(c.t, rows, c.cols)
+			require.NoError(t, err)
+			assert.Equal(t, panels*c.stride, got, "%v, %d rows", c.t, rows)
+		}
+	}
+}
+
+func TestSizesThatCannotBe(t *testing.T) {
+	for _, c := range []struct {
+		t          kernels.Type
+		rows, cols int
+		want       string
+	}{
+		{kernels.I32, 1, 32, "weights of I32 have no panels"},
+		{0, 1, 32, "weights of type 0 have no panels"},
+		{99, 1, 32, "weights of type 99 have no panels"},
+		{kernels.F32, 1, 0, "0 columns of F32"},
+		{kernels.F16, 1, -8, "-8 columns of F16"},
+		{kernels.Q8_0, 1, 33, "multiple of 32"},
+		{kernels.F32, -1, 32, "a matrix of -1 rows"},
+		{kernels.F32, 1, math.MaxInt, "more than memory can hold"},
+		{kernels.Q4_0, 1, math.MaxInt &^ 31, "more than memory can hold"},
+		{kernels.F32, math.MaxInt, 1 << 16, "more than memory can hold"},
+	} {
+		_, err := panel.Bytes(c.t, c.rows, c.cols)
+		assert.ErrorContains(t, err, c.want)
+	}
+}
+
+func TestPackedRowsHaveTheMatrixsValues(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, typ := range append(floatTypes, intTypes...) {
+		for _, rows := range []int{1, 15, 16, 17, 40} {
+			cols, _ := typ.Block()
+			cols *= 1 + rng.IntN(70)
+			t.Run(fmt.Sprintf("%v/%dx%d", typ, rows, cols), func(t *testing.T) {
+				m := randomMatrix(rng, typ, rows, cols)
+				packed, _ := pack(m)
+				got := make([]float32, cols)
+				for r := range rows {
+					panel.Row(got, packed, typ, cols, r)
+					for c := range cols {
+						require.Equal(t, value(m, r, c), float64(got[c]), "row %d, column %d", r, c)
+					}
+				}
+				for r := rows; r%panel.Lanes != 0; r++ {
+					panel.Row(got, packed, typ, cols, r)
+					for c := range cols {
+						require.Zero(t, got[c], "padding row %d, column %d", r, c)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestHalfPrecisionIsExact(t *testing.T) {
+	m := kernels.Matrix{Type: kernels.F16, Rows: 1, Cols: 1 << 16, Data: make([]byte, 2<<16)}
+	for i := range m.Cols {
+		le.PutUint16(m.Data[2*i:], uint16(i))
+	}
+	packed, _ := pack(m)
+	got := make([]float32, m.Cols)
+	panel.Row(got, packed, m.Type, m.Cols, 0)
+	for i, g := range got {
+		want := float32(halfValue(uint16(i)))
+		if want != want {
+			require.True(t, g != g, "%#04x is %v, not a NaN", i, g)
+			continue
+		}
+		require.Equal(t, math.Float32bits(want), math.Float32bits(g), "%#04x", i)
+	}
+}

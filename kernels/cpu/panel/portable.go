@@ -1,0 +1,148 @@
+package panel
+
+import (
+	"math"
+
+	"github.com/leat-dev/leat/kernels"
+)
+
+// portable is the specification of every level.
+var portable = &Kernels{
+	Level:    "portable",
+	floats:   [3][]floatKernel{{{1, floatF32}}, {{1, floatF16}}, {{1, floatBF16}}},
+	ints:     [2][]intKernel{{{1, intQ8_0}}, {{1, intQ4_0}}},
+	quantize: quantize,
+}
+
+func floatF32(p []byte, cols int, x []float32, _ int, y []float32, _ int) {
+	float(kernels.F32, p, cols, x, y)
+}
+
+func floatF16(p []byte, cols int, x []float32, _ int, y []float32, _ int) {
+	float(kernels.F16, p, cols, x, y)
+}
+
+func floatBF16(p []byte, cols int, x []float32, _ int, y []float32, _ int) {
+	float(kernels.BF16, p, cols, x, y)
+}
+
+func float(t kernels.Type, p []byte, cols int, x, y []float32) {
+	const tile = 32 // columns widened at a time
+	var w [tile * Lanes]float32
+	_, bytes := unit(t)
+	for from := 0; from < cols; from += Segment {
+		var acc [Lanes]float32
+		end := min(from+Segment, cols)
+		for c := from; c < end; c += tile {
+			n := min(tile, end-c)
+			widen(w[:n*Lanes], t, p[c*bytes:])
+			for i, xc := range x[c:][:n] {
+				for l, wc := range w[i*Lanes:][:Lanes] {
+					acc[l] = float32(wc*xc) + acc[l]
+				}
+			}
+		}
+		if from == 0 {
+			copy(y, acc[:])
+			continue
+		}
+		for l, sum := range acc {
+			y[l] += sum
+		}
+	}
+}
+
+// widen converts len(dst) weights of a panel to float32, exactly.
+func widen(dst []float32, t kernels.Type, p []byte) {
+	switch t {
+	case kernels.F32:
+		for i := range dst {
+			dst[i] = math.Float32frombits(le.Uint32(p[i*4:]))
+		}
+	case kernels.F16:
+		for i := range dst {
+			dst[i] = kernels.Float16frombits(le.Uint16(p[i*2:]))
+		}
+	case kernels.BF16:
+		for i := range dst {
+			dst[i] = math.Float32frombits(uint32(le.Uint16(p[i*2:])) << 16)
+		}
+	}
+}
+
+func intQ8_0(p []byte, blocks int, x []byte, y []float32, _ int) {
+	_, bytes := unit(kernels.Q8_0)
+	var acc [Lanes]float32
+	for range blocks {
+		q := p[2*Lanes : bytes]
+		var s [Lanes]int32
+		for l := range s {
+			s[l] = 16 * int32(le.Uint32(x[biasAt:]))
+			for c := range Block {
+				s[l] += int32(q[c/4*64+l*4+c%4]) * int32(int8(x[c]))
+			}
+		}
+		addScaled(&acc, &s, p, x)
+		p, x = p[bytes:], x[activationBlock:]
+	}
+	copy(y, acc[:])
+}
+
+func intQ4_0(p []byte, blocks int, x []byte, y []float32, _ int) {
+	_, bytes := unit(kernels.Q4_0)
+	var acc [Lanes]float32
+	for range blocks {
+		q := p[2*Lanes : bytes]
+		var s [Lanes]int32
+		for l := range s {
+			s[l] = int32(le.Uint32(x[biasAt:]))
+			for c := range Block / 2 {
+				pair, at := q[c/4*64+l*4+c%4], c/4*8+c%4
+				s[l] += int32(pair&15)*int32(int8(x[at])) + int32(pair>>4)*int32(int8(x[at+4]))
+			}
+		}
+		addScaled(&acc, &s, p, x)
+		p, x = p[bytes:], x[activationBlock:]
+	}
+	copy(y, acc[:])
+}
+
+// addScaled adds a block's sums to acc. The conversions of the products keep
+// the compiler from fusing them with the additions.
+func addScaled(acc *[Lanes]float32, s *[Lanes]int32, p, x []byte) {
+	dx := math.Float32frombits(le.Uint32(x[scaleAt:]))
+	for l := range acc {
+		t := kernels.Float16frombits(le.Uint16(p[l*2:])) * dx
+		acc[l] = float32(float32(s[l])*t) + acc[l]
+	}
+}
+
+func quantize(dst []byte, x []float32) {
+	const infinity = 0x7f800000
+	for ; len(x) > 0; dst, x = dst[activationBlock:], x[Block:] {
+		// Without their signs, floats are in the order of their bits, with
+		// the infinity above all numbers and NaNs above that.
+		var top uint32
+		for _, v := range x[:Block] {
+			top = max(top, math.Float32bits(v)&^(1<<31))
+		}
+		d := math.Float32frombits(top) / 127
+		inverse := 1 / d
+		clear(dst[:activationBlock])
+		switch {
+		case top >= infinity:
+			le.PutUint32(dst[scaleAt:], 0x7fc00000)
+			continue
+		case math.Float32bits(inverse) == infinity:
+			continue
+		}
+		var sum int32
+		for i, v := range x[:Block] {
+			q := int32(math.RoundToEven(float64(v * inverse)))
+			dst[i] = byte(q)
+			sum += q
+		}
+		le.PutUint32(dst[scaleAt:], math.Float32bits(d))
+		le.PutUint32(dst[biasAt:], uint32(-8*sum))
+	}
+}

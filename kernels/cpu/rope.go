@@ -1,0 +1,94 @@
+package cpu
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/leat-dev/leat/kernels"
+)
+
+// rope is the work of one RoPE; its unit is a row.
+type rope struct {
+	x, freq   []float32
+	positions []int32
+	n, cols   int
+	headDim   int
+	split     bool
+	parts     int
+	factors   []float32 // for each worker, its row's cosines, then sines
+	turns     scratch   // holds factors
+}
+
+func (q *queue) RoPE(x kernels.Tensor, r kernels.Rotation, rows kernels.Rows) {
+	if q.Failed() {
+		return
+	}
+	a := args{op: "RoPE"}
+	j := &q.rope
+	h := a.header(rows, x.Rows)
+	j.x = a.floats("x", x, x.Rows, x.Cols)
+	j.freq = a.vector("the frequencies", r.Frequencies, -1)
+	j.positions, j.n, j.cols, j.headDim, j.split = h.positions, x.Rows, x.Cols, r.HeadDim, r.Split
+	if j.headDim <= 0 || j.cols%j.headDim != 0 {
+		a.fail("x has %d columns, which are not whole heads of %d", j.cols, j.headDim)
+	}
+	if 2*len(j.freq) > j.headDim {
+		a.fail("%d frequencies turn %d elements, a head has %d", len(j.freq), 2*len(j.freq), j.headDim)
+	}
+	for i, p := range j.positions {
+		if p < 0 {
+			a.fail("row %d is at position %d", i, p)
+		}
+	}
+	if !q.ready(&a) || j.n == 0 {
+		return
+	}
+	mem, err := j.turns.take(q.Device(), 8*int64(len(j.freq))*int64(q.Workers()))
+	if err != nil {
+		q.Fail(fmt.Errorf("RoPE: %w", err))
+		return
+	}
+	j.factors = float32s(mem)
+	j.parts = parts(j.n, float64(j.n)*(40*float64(len(j.freq))+float64(j.cols)))
+	q.Parallel(j.parts, j)
+}
+
+// Do turns a span of the rows. The angle is taken in float64: at position
+// 100000 a float32 would be off by a hundredth of a radian.
+func (j *rope) Do(part, worker int) {
+	pairs := len(j.freq)
+	cos := j.factors[worker*2*pairs:][:pairs]
+	sin := j.factors[worker*2*pairs+pairs:][:pairs]
+	from, to := span(part, j.parts, j.n)
+	for r := from; r < to; r++ {
+		for i, f := range j.freq {
+			s, c := math.Sincos(float64(j.positions[r]) * float64(f))
+			sin[i], cos[i] = float32(s), float32(c)
+		}
+		for at := r * j.cols; at < (r+1)*j.cols; at += j.headDim {
+			head := j.x[at:][:2*pairs]
+			if j.split {
+				turnHalves(head, cos, sin)
+			} else {
+				turnPairs(head, cos, sin)
+			}
+		}
+	}
+}
+
+func turnHalves(head, cos, sin []float32) {
+	first, second := head[:len(cos)], head[len(cos):]
+	for i, c := range cos {
+		a, b, s := first[i], second[i], sin[i]
+		first[i] = float32(a*c) - float32(b*s)
+		second[i] = float32(a*s) + float32(b*c)
+	}
+}
+
+func turnPairs(head, cos, sin []float32) {
+	for i, c := range cos {
+		a, b, s := head[2*i], head[2*i+1], sin[i]
+		head[2*i] = float32(a*c) - float32(b*s)
+		head[2*i+1] = float32(a*s) + float32(b*c)
+	}
+}

@@ -1,0 +1,57 @@
+package arch
+
+import (
+	"context"
+
+	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/kernels"
+	"github.com/leat-dev/leat/packer"
+	"github.com/leat-dev/leat/stage"
+)
+
+// head turns the rows that want output into logits: the final norm, then a
+// product with a row of weights a token. The last layer of a model.
+type head struct {
+	norm   kernels.Matrix
+	output *shared // the embedding's table, where the two are tied
+	eps    float32
+}
+
+func (h *head) Name() string { return "output head" }
+
+func (h *head) Shape() stage.Shape {
+	return stage.Shape{Width: h.output.matrix.Rows, Scratch: 2 * h.output.matrix.Cols, Outputs: true}
+}
+
+func (h *head) Cost(d device.Info, _ stage.Config) (packer.Cost, error) {
+	c, err := cost(d, []kernels.Matrix{h.norm, h.output.matrix}, nil)
+	c.Shared = h.output.matrix.Name
+	return c, err
+}
+
+func (h *head) Load(ctx context.Context, q kernels.Queue, _ stage.Config) (stage.Runner, error) {
+	r := &headRunner{weights: weights{ctx: ctx, queue: q}, eps: h.eps}
+	r.norm = r.pack(h.norm)
+	r.products[0].W = r.share(h.output)
+	return r, r.loaded()
+}
+
+type headRunner struct {
+	weights
+	norm     kernels.Weight
+	products [1]kernels.Product
+	eps      float32
+}
+
+func (r *headRunner) Forward(q kernels.Queue, b *stage.Batch, in, out kernels.Tensor) error {
+	if out.Rows == 0 {
+		return nil
+	}
+	wanted, rest := stage.Floats(b.Work, out.Rows, in.Cols)
+	normed, _ := stage.Floats(rest, out.Rows, in.Cols)
+	q.Gather(wanted, in, b.Rows)
+	q.RMSNorm(normed, wanted, r.norm, r.eps)
+	r.products[0].Dst = out
+	q.MatMul(normed, r.products[:])
+	return nil
+}

@@ -1,0 +1,89 @@
+package gguf_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leat-dev/leat/model/gguf"
+	"github.com/leat-dev/leat/model/gguf/gguftest"
+)
+
+// FuzzParse: whatever the bytes, Parse answers, and of a file that it accepts
+// every value and tensor can be looked at.
+func FuzzParse(f *testing.F) {
+	f.Add(everything())
+	f.Add(gguftest.Build(nil, nil))
+	f.Add(gguftest.File{
+		Version: 2, Alignment: 8,
+		KVs:     []gguftest.KV{{Key: "general.alignment", Value: uint32(8)}},
+		Tensors: []gguftest.Tensor{{Name: "a", Type: gguf.I8, Dims: []uint64{2, 2, 2, 2}}, {Name: "b", Type: gguf.Q2_K, Dims: []uint64{256}}},
+	}.Build())
+	paths, err := filepath.Glob("../../../shared/badgguf/*.gguf")
+	require.NoError(f, err)
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		require.NoError(f, err)
+		f.Add(data[:min(len(data), 4096)])
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file, err := gguf.Parse("fuzz", data)
+		if err != nil {
+			require.NotEmpty(t, err.Error())
+			return
+		}
+		for _, key := range file.Keys() {
+			look(t, file, key)
+		}
+		for _, x := range file.Tensors() {
+			require.NotEmpty(t, x.String())
+			require.Zero(t, x.Offset%uint64(file.Alignment()))
+			require.NotEmpty(t, x.Data)
+			require.Equal(t, data[x.Offset], x.Data[0])
+			require.Equal(t, data[int(x.Offset)+len(x.Data)-1], x.Data[len(x.Data)-1])
+			again, ok := file.Tensor(x.Name)
+			require.True(t, ok)
+			require.Equal(t, x, again)
+		}
+	})
+}
+
+// look reads one value in every way there is.
+func look(t *testing.T, f *gguf.File, key string) {
+	v, ok := f.Value(key)
+	require.True(t, ok)
+	require.NotEmpty(t, v.String())
+	_, err := json.Marshal(v.Any(-1))
+	require.NoError(t, err)
+	n := 0
+	for range v.All() {
+		n++
+	}
+	require.Equal(t, v.Len(), n)
+
+	right := 0
+	count := func(ok bool, err error) {
+		require.NotEqual(t, ok, err != nil)
+		if ok {
+			right++
+		}
+	}
+	_, ok, err = f.Uint(key)
+	count(ok, err)
+	_, ok, err = f.Float(key)
+	count(ok, err)
+	_, ok, err = f.Bool(key)
+	count(ok, err)
+	_, ok, err = f.String(key)
+	count(ok, err)
+	_, ok, err = f.Strings(key)
+	count(ok, err)
+	_, ok, err = f.Floats(key)
+	count(ok, err)
+	_, ok, err = f.Ints(key)
+	count(ok, err)
+	require.LessOrEqual(t, right, 1, "a value has one type")
+}

@@ -1,0 +1,133 @@
+package gguf
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+// The getters below return a key's value as what the caller expects it to be.
+// ok is false, without an error, where there is no such key. A value of another
+// type is an error that names the file, the key and both types.
+
+// Uint returns an integer of any width that isn't negative.
+func (f *File) Uint(key string) (x uint64, ok bool, err error) {
+	v, ok := f.Value(key)
+	if !ok {
+		return 0, false, nil
+	}
+	switch n := v.one().(type) {
+	case uint64:
+		return n, true, nil
+	case int64:
+		if n >= 0 {
+			return uint64(n), true, nil
+		}
+		return 0, false, fmt.Errorf("%s: key %s is %d, and must not be negative", f.name, quote(key), n)
+	}
+	return 0, false, f.wrong(key, v, "an integer")
+}
+
+// Float returns a floating-point number of either width.
+func (f *File) Float(key string) (x float64, ok bool, err error) {
+	v, ok := f.Value(key)
+	if !ok {
+		return 0, false, nil
+	}
+	switch n := v.one().(type) {
+	case float32:
+		return float64(n), true, nil
+	case float64:
+		return n, true, nil
+	}
+	return 0, false, f.wrong(key, v, "float32 or float64")
+}
+
+// Bool returns a bool.
+func (f *File) Bool(key string) (x, ok bool, err error) {
+	v, ok := f.Value(key)
+	if !ok {
+		return false, false, nil
+	}
+	if b, isBool := v.one().(bool); isBool {
+		return b, true, nil
+	}
+	return false, false, f.wrong(key, v, "bool")
+}
+
+// String returns a string. It is not checked to be UTF-8.
+func (f *File) String(key string) (x string, ok bool, err error) {
+	v, ok := f.Value(key)
+	if !ok {
+		return "", false, nil
+	}
+	if v.kind != String {
+		return "", false, f.wrong(key, v, "string")
+	}
+	return string(v.raw), true, nil
+}
+
+// Strings returns an array of strings. They are not checked to be UTF-8.
+func (f *File) Strings(key string) (list []string, ok bool, err error) {
+	v, ok := f.Value(key)
+	if !ok {
+		return nil, false, nil
+	}
+	if v.kind != Array || v.elem != String {
+		return nil, false, f.wrong(key, v, "array of string")
+	}
+	// One copy of all the bytes; the strings are parts of it.
+	text := string(v.raw)
+	list = make([]string, v.n)
+	pos := 0
+	for i := range list {
+		n := int(binary.LittleEndian.Uint64(v.raw[pos:]))
+		pos += 8
+		list[i] = text[pos : pos+n]
+		pos += n
+	}
+	return list, true, nil
+}
+
+// Floats returns an array of float32.
+func (f *File) Floats(key string) (list []float32, ok bool, err error) {
+	v, ok := f.Value(key)
+	if !ok {
+		return nil, false, nil
+	}
+	if v.kind != Array || v.elem != Float32 {
+		return nil, false, f.wrong(key, v, "array of float32")
+	}
+	list = make([]float32, v.n)
+	for i := range list {
+		list[i] = math.Float32frombits(binary.LittleEndian.Uint32(v.raw[4*i:]))
+	}
+	return list, true, nil
+}
+
+// Ints returns an array of integers of any width, each of which fits an int32.
+func (f *File) Ints(key string) (list []int32, ok bool, err error) {
+	v, ok := f.Value(key)
+	if !ok {
+		return nil, false, nil
+	}
+	if v.kind != Array || !v.elem.integer() {
+		return nil, false, f.wrong(key, v, "array of integers")
+	}
+	list = make([]int32, 0, v.n)
+	for x := range v.All() {
+		n, isSigned := x.(int64)
+		if u, isUnsigned := x.(uint64); isUnsigned && u <= math.MaxInt32 {
+			n, isSigned = int64(u), true
+		}
+		if !isSigned || n < math.MinInt32 || n > math.MaxInt32 {
+			return nil, false, fmt.Errorf("%s: key %s: element %d is %v, which is beyond 32 bits", f.name, quote(key), len(list), x)
+		}
+		list = append(list, int32(n))
+	}
+	return list, true, nil
+}
+
+func (f *File) wrong(key string, v Value, want string) error {
+	return fmt.Errorf("%s: key %s is of type %s, not %s", f.name, quote(key), v.TypeName(), want)
+}

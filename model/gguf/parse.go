@@ -1,0 +1,172 @@
+package gguf
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+)
+
+// Limits on a header, each far beyond any model's. They keep what a header
+// can make Leat allocate or read under 100 MB, whatever the size of the file:
+// a file of zeros, that takes no room on a disk, can be very long.
+const (
+	maxHeader  = 64 << 20 // bytes of header
+	maxKeys    = 1 << 16
+	maxTensors = 1 << 17
+	maxName    = 1<<16 - 1 // bytes of one key or tensor name
+	maxNames   = 8 << 20   // bytes of all of them
+)
+
+// The fewest bytes that a key and a tensor's entry can take. A key has an 8-byte
+// length before anything else, which is then the better thing to complain of.
+const (
+	minKeyBytes    = 8
+	minTensorBytes = 8 + 1 + 4 + 8 + 4 + 8
+)
+
+const (
+	alignmentKey     = "general.alignment"
+	defaultAlignment = 32
+)
+
+var errEmpty = errors.New("is empty")
+
+func (f *File) parse() error {
+	if len(f.data) == 0 {
+		return errEmpty
+	}
+	c := newCursor(f.data)
+	if err := f.parseStart(c); err != nil {
+		return err
+	}
+	tensors, err := c.uint64()
+	if err != nil {
+		return fmt.Errorf("the number of tensors: %w", err)
+	}
+	keys, err := c.uint64()
+	if err != nil {
+		return fmt.Errorf("the number of keys: %w", err)
+	}
+	if err := c.fits("tensors", tensors, minTensorBytes); err != nil {
+		return err
+	}
+	if err := c.fits("keys", keys, minKeyBytes); err != nil {
+		return err
+	}
+	if tensors > maxTensors || keys > maxKeys {
+		return fmt.Errorf("%d tensors and %d keys, where Leat reads up to %d and %d", tensors, keys, maxTensors, maxKeys)
+	}
+	if err := f.parseKeys(c, int(keys)); err != nil {
+		return err
+	}
+	if err := f.findAlignment(); err != nil {
+		return err
+	}
+	return f.parseTensors(c, int(tensors))
+}
+
+// parseStart reads the magic and the version.
+func (f *File) parseStart(c *cursor) error {
+	magic, err := c.take(4)
+	if err != nil {
+		return fmt.Errorf("not a GGUF file: it has only %d bytes", len(f.data))
+	}
+	if string(magic) != "GGUF" {
+		return fmt.Errorf(`not a GGUF file: it starts with %q, not "GGUF"`, magic)
+	}
+	f.version, err = c.uint32()
+	switch {
+	case err != nil:
+		return fmt.Errorf("the version: %w", err)
+	case f.version == 1:
+		return errors.New("GGUF version 1 is too old: convert the model again, to version 3")
+	case f.version&0xffff == 0 && f.version != 0:
+		return errors.New("a big-endian GGUF file: Leat reads little-endian ones only; convert the model again")
+	case f.version != 2 && f.version != 3:
+		return fmt.Errorf("GGUF version %d is not known: Leat reads versions 2 and 3", f.version)
+	}
+	return nil
+}
+
+func (f *File) parseKeys(c *cursor, n int) error {
+	f.keys = make([]string, 0, n)
+	f.values = make([]Value, 0, n)
+	f.keyIndex = make(map[string]int, n)
+	for i := range n {
+		key, err := c.name()
+		if err != nil {
+			return fmt.Errorf("key %d of %d: %w", i+1, n, err)
+		}
+		if _, twice := f.keyIndex[key]; twice {
+			return fmt.Errorf("key %s stands twice", quote(key))
+		}
+		v, err := c.value()
+		if err != nil {
+			return fmt.Errorf("key %s: %w", quote(key), err)
+		}
+		f.keyIndex[key] = i
+		f.keys = append(f.keys, key)
+		f.values = append(f.values, v)
+	}
+	return nil
+}
+
+func (f *File) findAlignment() error {
+	f.alignment = defaultAlignment
+	v, ok := f.Value(alignmentKey)
+	if !ok {
+		return nil
+	}
+	if v.Kind() != Uint32 {
+		return fmt.Errorf("key %q is of type %s, not uint32", alignmentKey, v.TypeName())
+	}
+	f.alignment = binary.LittleEndian.Uint32(v.raw)
+	if f.alignment == 0 || f.alignment&(f.alignment-1) != 0 {
+		return fmt.Errorf("key %q: %d is not a power of two", alignmentKey, f.alignment)
+	}
+	return nil
+}
+
+func (f *File) parseTensors(c *cursor, n int) error {
+	f.tensors = make([]Tensor, 0, n)
+	f.tensorIndex = make(map[string]int, n)
+	dims := make([]uint64, 0, maxDims*n)
+	for i := range n {
+		name, err := c.name()
+		if err != nil {
+			return fmt.Errorf("tensor %d of %d: its name: %w", i+1, n, err)
+		}
+		if _, twice := f.tensorIndex[name]; twice {
+			return fmt.Errorf("tensor %s stands twice", quote(name))
+		}
+		t := Tensor{Name: name}
+		if dims, err = c.tensor(&t, dims); err != nil {
+			return fmt.Errorf("tensor %s: %w", quote(name), err)
+		}
+		f.tensorIndex[name] = i
+		f.tensors = append(f.tensors, t)
+	}
+	align := uint64(f.alignment)
+	start := (uint64(c.pos) + align - 1) / align * align
+	for i := range f.tensors {
+		if err := f.place(&f.tensors[i], start); err != nil {
+			return fmt.Errorf("tensor %s: %w", quote(f.tensors[i].Name), err)
+		}
+	}
+	return f.checkOverlaps()
+}
+
+// quote makes a name of a file fit to stand in a one-line message.
+func quote(name string) string {
+	const most = 80
+	if len(name) <= most {
+		return strconv.Quote(name)
+	}
+	cut := most
+	for cut > most-utf8.UTFMax && !utf8.RuneStart(name[cut]) {
+		cut--
+	}
+	return strconv.Quote(name[:cut]) + "…"
+}

@@ -1,0 +1,126 @@
+package gguf
+
+import (
+	"fmt"
+
+	"github.com/leat-dev/leat/kernels"
+)
+
+// Type is how a tensor's numbers are stored. Its values are ggml's codes, as
+// files hold them.
+type Type uint32
+
+// The tensor types. A quantized type stores blocks of elements along a row.
+const (
+	F32     Type = 0
+	F16     Type = 1
+	Q4_0    Type = 2
+	Q4_1    Type = 3
+	Q5_0    Type = 6
+	Q5_1    Type = 7
+	Q8_0    Type = 8
+	Q8_1    Type = 9
+	Q2_K    Type = 10
+	Q3_K    Type = 11
+	Q4_K    Type = 12
+	Q5_K    Type = 13
+	Q6_K    Type = 14
+	Q8_K    Type = 15
+	IQ2_XXS Type = 16
+	IQ2_XS  Type = 17
+	IQ3_XXS Type = 18
+	IQ1_S   Type = 19
+	IQ4_NL  Type = 20
+	IQ3_S   Type = 21
+	IQ2_S   Type = 22
+	IQ4_XS  Type = 23
+	I8      Type = 24
+	I16     Type = 25
+	I32     Type = 26
+	I64     Type = 27
+	F64     Type = 28
+	IQ1_M   Type = 29
+	BF16    Type = 30
+	TQ1_0   Type = 34
+	TQ2_0   Type = 35
+	MXFP4   Type = 39
+	NVFP4   Type = 40
+	Q1_0    Type = 41
+)
+
+// layouts has a type's name, the elements of a block and its bytes. Types that
+// Leat doesn't compute with stand here too, so that the tensors of any file
+// can be listed and their places checked. Where elems is 0, the format had the
+// type once and dropped it.
+var layouts = [...]struct {
+	name         string
+	elems, bytes uint64
+}{
+	F32: {"F32", 1, 4}, F16: {"F16", 1, 2}, BF16: {"BF16", 1, 2}, F64: {"F64", 1, 8},
+	I8: {"I8", 1, 1}, I16: {"I16", 1, 2}, I32: {"I32", 1, 4}, I64: {"I64", 1, 8},
+
+	Q4_0: {"Q4_0", 32, 18}, Q4_1: {"Q4_1", 32, 20},
+	Q5_0: {"Q5_0", 32, 22}, Q5_1: {"Q5_1", 32, 24},
+	Q8_0: {"Q8_0", 32, 34}, Q8_1: {"Q8_1", 32, 36},
+
+	Q2_K: {"Q2_K", 256, 84}, Q3_K: {"Q3_K", 256, 110}, Q4_K: {"Q4_K", 256, 144},
+	Q5_K: {"Q5_K", 256, 176}, Q6_K: {"Q6_K", 256, 210}, Q8_K: {"Q8_K", 256, 292},
+
+	IQ1_S: {"IQ1_S", 256, 50}, IQ1_M: {"IQ1_M", 256, 56},
+	IQ2_XXS: {"IQ2_XXS", 256, 66}, IQ2_XS: {"IQ2_XS", 256, 74}, IQ2_S: {"IQ2_S", 256, 82},
+	IQ3_XXS: {"IQ3_XXS", 256, 98}, IQ3_S: {"IQ3_S", 256, 110},
+	IQ4_NL: {"IQ4_NL", 32, 18}, IQ4_XS: {"IQ4_XS", 256, 136},
+
+	TQ1_0: {"TQ1_0", 256, 54}, TQ2_0: {"TQ2_0", 256, 66},
+	MXFP4: {"MXFP4", 32, 17}, NVFP4: {"NVFP4", 64, 36}, Q1_0: {"Q1_0", 128, 18},
+
+	4: {name: "Q4_2"}, 5: {name: "Q4_3"},
+	31: {name: "Q4_0_4_4"}, 32: {name: "Q4_0_4_8"}, 33: {name: "Q4_0_8_8"},
+	36: {name: "IQ4_NL_4_4"}, 37: {name: "IQ4_NL_4_8"}, 38: {name: "IQ4_NL_8_8"},
+}
+
+// String returns the type's name as ggml spells it, in upper case.
+func (t Type) String() string {
+	if t < Type(len(layouts)) {
+		return layouts[t].name
+	}
+	return fmt.Sprintf("type %d", uint32(t))
+}
+
+// Block returns how many elements a block of the type has and the bytes it
+// takes. Both are 0 for a type that doesn't exist.
+func (t Type) Block() (elems, bytes uint64) {
+	if t < Type(len(layouts)) {
+		return layouts[t].elems, layouts[t].bytes
+	}
+	return 0, 0
+}
+
+// check says why a tensor can't be of this type.
+func (t Type) check() error {
+	switch elems, _ := t.Block(); {
+	case t >= Type(len(layouts)):
+		return fmt.Errorf("tensor type %d is not known: the file is damaged, or newer than this Leat", uint32(t))
+	case elems == 0:
+		return fmt.Errorf("tensor type %v was dropped from GGUF: quantize the model again", t)
+	}
+	return nil
+}
+
+// Kernel returns the type as the op set has it, ok false for a type that Leat
+// can list but not compute with.
+func (t Type) Kernel() (k kernels.Type, ok bool) {
+	switch t {
+	case F32:
+		return kernels.F32, true
+	case F16:
+		return kernels.F16, true
+	case BF16:
+		return kernels.BF16, true
+	case Q8_0:
+		return kernels.Q8_0, true
+	case Q4_0:
+		return kernels.Q4_0, true
+	}
+	return 0, false
+}

@@ -1,0 +1,104 @@
+// Package stagetest has a layer for tests: it does simple arithmetic on the
+// host's view of a CPU device's memory, and fails as it is told to.
+package stagetest
+
+import (
+	"context"
+	"errors"
+	"unsafe"
+
+	"github.com/leat-dev/leat/device"
+	devicecpu "github.com/leat-dev/leat/device/cpu"
+	"github.com/leat-dev/leat/kernels"
+	"github.com/leat-dev/leat/packer"
+	"github.com/leat-dev/leat/stage"
+)
+
+// Layer hands on, in each row, Factor·x + Term: x is the first number of the
+// row it got, or the row's token where it is the first layer.
+type Layer struct {
+	Called         string
+	Width, Scratch int
+	Factor, Term   float32
+	Costs          packer.Cost
+
+	LoadErr   error
+	LoadPanic any
+
+	// A batch that holds one of these tokens fails in that way.
+	FailToken, PanicToken, WorkerPanicToken int32
+
+	Closed int // how often a runner of it was closed
+}
+
+// Name implements stage.Layer.
+func (l *Layer) Name() string { return l.Called }
+
+// Shape implements stage.Layer.
+func (l *Layer) Shape() stage.Shape { return stage.Shape{Width: l.Width, Scratch: l.Scratch} }
+
+// Cost implements stage.Layer.
+func (l *Layer) Cost(device.Info, stage.Config) (packer.Cost, error) { return l.Costs, nil }
+
+// Load implements stage.Layer.
+func (l *Layer) Load(context.Context, kernels.Queue, stage.Config) (stage.Runner, error) {
+	if l.LoadPanic != nil {
+		panic(l.LoadPanic)
+	}
+	return &runner{l}, l.LoadErr
+}
+
+type runner struct{ *Layer }
+
+// ErrFail is the error of a batch with a FailToken.
+var ErrFail = errors.New("told to fail")
+
+// workers is what a CPU device's queue offers beyond the interface.
+type workers interface {
+	Parallel(parts int, j devicecpu.Job)
+}
+
+type panics struct{}
+
+func (panics) Do(part, _ int) {
+	if part == 7 {
+		panic("told to panic in a worker")
+	}
+}
+
+func (r *runner) Forward(q kernels.Queue, b *stage.Batch, in, out kernels.Tensor) error {
+	for _, t := range b.Header.Tokens {
+		switch t {
+		case 0: // an unset token of the above
+		case r.FailToken:
+			return ErrFail
+		case r.PanicToken:
+			panic("told to panic")
+		case r.WorkerPanicToken:
+			q.(workers).Parallel(16, panics{})
+		}
+	}
+	y := view(out)
+	for row := range out.Rows {
+		x := float32(b.Header.Tokens[row])
+		if in.Buf != nil {
+			x = view(in)[row*in.Cols]
+		}
+		for col := range out.Cols {
+			y[row*out.Cols+col] = r.Factor*x + r.Term
+		}
+	}
+	return nil
+}
+
+func view(t kernels.Tensor) []float32 {
+	if t.Bytes() == 0 {
+		return nil
+	}
+	return unsafe.Slice((*float32)(unsafe.Pointer(&t.Buf.Bytes()[t.Off])), t.Rows*t.Cols)
+}
+
+func (r *runner) Close() error {
+	r.Closed++
+	return nil
+}

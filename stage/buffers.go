@@ -1,0 +1,198 @@
+package stage
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/kernels"
+	"github.com/leat-dev/leat/packer"
+)
+
+// buffers is a stage's memory for activations. A stage's queue runs in order,
+// so what only its own layers see is there once; what another stage reads, or
+// the host writes, is there once a slot.
+type buffers struct {
+	transfer device.Transfer  // from the stage before; nil for the first
+	headers  []device.Buffer  // a slot
+	inputs   []device.Buffer  // a slot; nil where activations are read in place
+	outputs  []kernels.Tensor // a slot: [rows, width]
+	events   []device.Event   // a slot
+	host     [][]float32      // a slot: where results are downloaded to; nil where the host reads them in place
+	between  [2]kernels.Tensor
+	work     kernels.Tensor
+	widths   []int
+	wanted   []bool // a layer: its output has rows only for the outputs
+	last     bool
+	owned    []device.Buffer
+}
+
+// size is the memory that a run of layers needs for its activations.
+type size struct{ header, output, between, work, input int64 }
+
+func (c Config) size(layers []Layer) size {
+	var s size
+	s.header = c.HeaderBytes()
+	for i, l := range layers {
+		sh := l.Shape()
+		rows := int64(c.MaxRows)
+		if sh.Outputs {
+			rows = int64(c.MaxOutputs)
+		}
+		bytes := rows * int64(sh.Width) * 4
+		if i == len(layers)-1 {
+			s.output = bytes
+		} else {
+			s.between = max(s.between, bytes)
+		}
+		s.work = max(s.work, int64(c.MaxRows)*int64(sh.Scratch)*4)
+	}
+	return s
+}
+
+// Overhead returns the bytes that a stage of these layers allocates on its
+// device besides its layers' weights and state. received is the width of what
+// it copies from another device's memory, 0 where it copies nothing.
+func (c Config) Overhead(layers []Layer, received int) int64 {
+	s := c.size(layers)
+	slots := int64(c.InFlight)
+	total := slots * (s.header + s.output + int64(c.MaxRows)*int64(received)*4)
+	return total + s.work + int64(min(2, len(layers)-1))*s.between
+}
+
+func (f *buffers) allocate(q kernels.Queue, layers []Layer, before *Stage, last bool, c Config) error {
+	s := c.size(layers)
+	f.last = last
+	for _, l := range layers {
+		f.widths = append(f.widths, l.Shape().Width)
+		f.wanted = append(f.wanted, l.Shape().Outputs)
+	}
+	if before != nil {
+		var err error
+		if f.transfer, err = device.NewTransfer(before.device, q); err != nil {
+			return err
+		}
+		if !f.transfer.InPlace() {
+			s.input = int64(c.MaxRows) * int64(before.buffers.widths[len(before.buffers.widths)-1]) * 4
+		}
+	}
+	tensor := func(bytes int64) (kernels.Tensor, error) {
+		b, err := f.alloc(q.Device(), bytes)
+		return kernels.Tensor{Buf: b, Rows: 1, Cols: int(bytes / 4), Type: kernels.F32}, err
+	}
+	var err error
+	if f.work, err = tensor(s.work); err != nil {
+		return err
+	}
+	for i := range min(2, len(layers)-1) {
+		if f.between[i], err = tensor(s.between); err != nil {
+			return err
+		}
+	}
+	for range c.InFlight {
+		header, err := f.alloc(q.Device(), s.header)
+		if err != nil {
+			return err
+		}
+		output, err := tensor(s.output)
+		if err != nil {
+			return err
+		}
+		event, err := q.NewEvent()
+		if err != nil {
+			return err
+		}
+		f.headers, f.outputs, f.events = append(f.headers, header), append(f.outputs, output), append(f.events, event)
+		if s.input > 0 {
+			input, err := f.alloc(q.Device(), s.input)
+			if err != nil {
+				return err
+			}
+			f.inputs = append(f.inputs, input)
+		}
+		if last && output.Buf.Bytes() == nil {
+			f.host = append(f.host, make([]float32, s.output/4))
+		}
+	}
+	return nil
+}
+
+func (f *buffers) alloc(d device.Device, bytes int64) (device.Buffer, error) {
+	b, err := d.Alloc(bytes)
+	if err != nil {
+		return nil, fmt.Errorf("allocating activations: %w", err)
+	}
+	f.owned = append(f.owned, b)
+	return b, nil
+}
+
+// receive brings the batch's activations to the stage's device.
+func (f *buffers) receive(b *Batch) kernels.Tensor {
+	if f.transfer == nil {
+		return b.x
+	}
+	x := b.x
+	var into device.Buffer
+	if f.inputs != nil {
+		into = f.inputs[b.Slot]
+	}
+	x.Buf = f.transfer.Move(into, x.Buf, x.Bytes(), b.ready)
+	return x
+}
+
+// output returns where layer i of the run writes.
+func (f *buffers) output(i int, b *Batch) kernels.Tensor {
+	t := f.outputs[b.Slot]
+	if i < len(f.widths)-1 {
+		t = f.between[i%2]
+	}
+	t.Rows, t.Cols = b.Rows.N, f.widths[i]
+	if f.wanted[i] {
+		t.Rows = b.Rows.Outputs
+	}
+	return t
+}
+
+// deliver makes the last stage's results readable by the host.
+func (f *buffers) deliver(q kernels.Queue, slot int, x kernels.Tensor) []float32 {
+	if !f.last || x.Rows == 0 {
+		return nil
+	}
+	if f.host == nil {
+		return floats(x.Buf.Bytes()[x.Off : x.Off+x.Bytes()])
+	}
+	host := f.host[slot][:x.Rows*x.Cols]
+	q.Download(unsafe.Slice((*byte)(unsafe.Pointer(&host[0])), len(host)*4), x.Buf, x.Off)
+	return host
+}
+
+// floats is b as float32s, in place: device memory is aligned to 64 bytes.
+func floats(b []byte) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(&b[0])), len(b)/4)
+}
+
+func (f *buffers) free() error {
+	var errs []error
+	if f.transfer != nil {
+		errs = append(errs, f.transfer.Close())
+	}
+	for _, b := range f.owned {
+		errs = append(errs, b.Free())
+	}
+	*f = buffers{}
+	return errors.Join(errs...)
+}
+
+// Entry is the layer as the packer sees it, on each of the devices.
+func Entry(l Layer, devices []device.Info, c Config) (packer.Entry, error) {
+	e := packer.Entry{Name: l.Name(), OutBytes: int64(l.Shape().Width) * 4}
+	for _, d := range devices {
+		cost, err := l.Cost(d, c)
+		if err != nil {
+			return e, fmt.Errorf("%s on %s: %w", l.Name(), d.Name, err)
+		}
+		e.Costs = append(e.Costs, cost)
+	}
+	return e, nil
+}

@@ -1,0 +1,67 @@
+// Package stage is one step of a pipeline: a goroutine that owns a run of
+// layers on one device, takes batches from one link, and hands them on to the
+// next.
+//
+// A stage never knows which model it runs. It sees a [Layer] as a cost, a shape
+// and, once loaded on its device, a [Runner] that enqueues work.
+package stage
+
+import (
+	"context"
+
+	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/kernels"
+	"github.com/leat-dev/leat/packer"
+)
+
+// Layer is one entry of a model in forward order: an embedding, a block, an
+// output head, or one of the caller's own.
+type Layer interface {
+	// Name is unique in the model: "embedding", "block 3", "output head".
+	Name() string
+
+	// Shape says what the layer hands on and needs.
+	Shape() Shape
+
+	// Cost estimates what the layer takes on a device, without loading it.
+	Cost(d device.Info, c Config) (packer.Cost, error)
+
+	// Load puts the layer's weights and state on q's device. It may compute
+	// there meanwhile, from the calling goroutine only.
+	Load(ctx context.Context, q kernels.Queue, c Config) (Runner, error)
+}
+
+// Runner is a layer on its device.
+type Runner interface {
+	// Forward enqueues the layer's work on q: in is read, out is written, both
+	// one row a row of the batch (or of its outputs, see Shape). Neither
+	// overlaps the other, nor b.Work, which is the layer's until Forward
+	// returns and whose content later layers overwrite.
+	Forward(q kernels.Queue, b *Batch, in, out kernels.Tensor) error
+
+	// Close frees what Load allocated.
+	Close() error
+}
+
+// Shape is what a layer hands on and needs, in float32s.
+type Shape struct {
+	Width   int  // a row of its output
+	Scratch int  // workspace a row
+	Outputs bool // its output has a row only for those rows of the batch that want one (an output head)
+}
+
+// Config is what the layers of a pipeline are loaded for.
+type Config struct {
+	MaxRows    int          // most rows in a batch
+	MaxOutputs int          // most rows that want output in a batch
+	MaxTables  int          // most words of page tables in a batch
+	InFlight   int          // batches in flight
+	Pages      int          // pages of kernels.PageTokens positions that each layer with state keeps
+	KV         kernels.Type // how keys and values are stored
+	Expect     int          // rows that a batch is expected to have, for estimates of time
+}
+
+// HeaderBytes returns the size of the largest header that batches under c have.
+func (c Config) HeaderBytes() int64 {
+	return kernels.HeaderBytes(c.MaxRows, c.MaxOutputs, c.MaxTables)
+}

@@ -1,0 +1,166 @@
+package pipeline
+
+import (
+	"fmt"
+
+	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/stage"
+)
+
+// Pack is how layers are cut into runs.
+type Pack string
+
+// The ways to cut.
+const (
+	FirstFit Pack = "first-fit" // fill each device in turn, never going back
+	Balanced Pack = "balanced"  // least time in the slowest stage
+)
+
+// Config is what a pipeline is made for. The zero value is not useful; New and
+// NewPlan start from the defaults and apply options.
+type Config struct {
+	Devices  string // a device list
+	Threads  int    // most CPU threads in all; 0: as many as cores
+	Pack     Pack
+	InFlight int   // micro-batches in flight; 0: as many as stages
+	Queue    []int // depth of the link into each stage; the last stands for those after it
+	MaxBatch int   // most rows in a micro-batch
+	Reserve  int64 // bytes to leave free on each device; negative: 256 MiB on a GPU, nothing on the CPU
+
+	// Progress, if not nil, is told after each layer how many bytes of weights
+	// are loaded and how many there are in all. It is called from one goroutine
+	// at a time.
+	Progress func(loaded, total int64)
+
+	// State is what a model's layers keep between batches, and how large the
+	// header of a batch may be: Pages, KV, MaxOutputs, MaxTables and Expect are
+	// taken from it. For layers without state the zero value is right.
+	State stage.Config
+}
+
+// Option changes a Config.
+type Option func(*Config) error
+
+// DefaultMaxBatch is the most rows in a micro-batch where nothing else is asked.
+const DefaultMaxBatch = 512
+
+func newConfig(options []Option) (Config, error) {
+	c := Config{Devices: "auto", Pack: Balanced, Queue: []int{1}, MaxBatch: DefaultMaxBatch, Reserve: -1}
+	for _, o := range options {
+		if err := o(&c); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// stage returns what the stages are loaded for, of which there are n.
+func (c Config) stage(n int) stage.Config {
+	s := c.State
+	s.MaxRows = c.MaxBatch
+	if s.MaxOutputs == 0 || s.MaxOutputs > s.MaxRows {
+		s.MaxOutputs = s.MaxRows
+	}
+	s.Expect = max(1, s.Expect)
+	if s.InFlight = c.InFlight; s.InFlight == 0 {
+		s.InFlight = n
+	}
+	return s
+}
+
+// reserve returns the bytes to leave free on a device of that kind.
+func (c Config) reserve(k device.Kind) int64 {
+	switch {
+	case c.Reserve >= 0:
+		return c.Reserve
+	case k == device.CPU:
+		return 0
+	}
+	return 256 << 20
+}
+
+func (c Config) depth(stage int) int { return c.Queue[min(stage, len(c.Queue)-1)] }
+
+// WithDevices places the stages on a device list, in forward order, such as
+// "cuda:0=20GiB,cpu". The README gives its syntax. The default is "auto": every
+// GPU, then the CPU.
+func WithDevices(list string) Option {
+	return func(c *Config) error { c.Devices = list; return nil }
+}
+
+// WithThreads limits the CPU threads that devices without core numbers use.
+func WithThreads(n int) Option {
+	return func(c *Config) error { c.Threads = n; return positive("threads", n, 0) }
+}
+
+// WithPack sets how layers are cut into runs. The default is Balanced.
+func WithPack(p Pack) Option {
+	return func(c *Config) error {
+		if p != FirstFit && p != Balanced {
+			return fmt.Errorf("pack %q: it may be %s or %s", p, FirstFit, Balanced)
+		}
+		c.Pack = p
+		return nil
+	}
+}
+
+// WithInFlight sets how many micro-batches are in flight; 0, the default, means
+// as many as there are stages.
+func WithInFlight(n int) Option {
+	return func(c *Config) error { c.InFlight = n; return positive("batches in flight", n, 0) }
+}
+
+// WithQueue sets the depth of the link into each stage; the last one given
+// stands for the stages after it. The default is 1.
+func WithQueue(depths ...int) Option {
+	return func(c *Config) error {
+		if len(depths) == 0 {
+			return fmt.Errorf("queue: no depth given")
+		}
+		for _, d := range depths {
+			if err := positive("queue depth", d, 0); err != nil {
+				return err
+			}
+		}
+		c.Queue = depths
+		return nil
+	}
+}
+
+// WithMaxBatch sets the most rows in a micro-batch.
+func WithMaxBatch(rows int) Option {
+	return func(c *Config) error { c.MaxBatch = rows; return positive("max batch", rows, 1) }
+}
+
+// WithReserve leaves bytes free on each device. The default is 256 MiB on a GPU
+// and nothing on the CPU.
+func WithReserve(bytes int64) Option {
+	return func(c *Config) error {
+		if bytes < 0 {
+			return fmt.Errorf("a reserve of %d bytes", bytes)
+		}
+		c.Reserve = bytes
+		return nil
+	}
+}
+
+// WithProgress has loading reported; see Config.Progress.
+func WithProgress(report func(loaded, total int64)) Option {
+	return func(c *Config) error { c.Progress = report; return nil }
+}
+
+// WithState gives what the layers keep between batches; see Config.State.
+func WithState(s stage.Config) Option {
+	return func(c *Config) error { c.State = s; return nil }
+}
+
+// limit is far above what any machine has, and keeps products of sizes within
+// 63 bits.
+const limit = 1 << 20
+
+func positive(what string, n, least int) error {
+	if n < least || n > limit {
+		return fmt.Errorf("%s %d: it may be from %d to %d", what, n, least, limit)
+	}
+	return nil
+}

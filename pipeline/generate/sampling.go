@@ -1,0 +1,212 @@
+package generate
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// Sampling says how a token is chosen from the model's logits. The zero value
+// takes the most likely one.
+//
+// The steps are taken in the order of the fields below: the penalty changes
+// logits, TopK, TopP and MinP each keep a part of what the step before left,
+// by the probabilities before Temperature, which flattens or sharpens what
+// remains; then one is drawn. The random number depends on Seed and the
+// token's position only, so a seed gives the same text whatever else runs.
+type Sampling struct {
+	RepeatPenalty float64 // above 1: makes the last 64 tokens less likely; 0 and 1: off (Keskar et al., "CTRL", 2019)
+	TopK          int     // keeps the K most likely; 0: all
+	TopP          float64 // keeps the most likely ones that together reach P; 0 and 1: all (Holtzman et al., 2019)
+	MinP          float64 // keeps those at least P times as likely as the first (Nguyen et al., 2024)
+	Temperature   float64 // 0: the most likely token
+	Seed          uint64
+}
+
+const penalized = 64
+
+// Check says what is wrong with the values, if anything.
+func (s Sampling) Check() error {
+	for _, v := range []struct {
+		name    string
+		x, most float64
+	}{
+		{"temperature", s.Temperature, 1e6},
+		{"top-p", s.TopP, 1},
+		{"min-p", s.MinP, 1},
+		{"repeat penalty", s.RepeatPenalty, 1e6},
+		{"top-k", float64(s.TopK), math.MaxInt32},
+	} {
+		if !(v.x >= 0 && v.x <= v.most) {
+			return fmt.Errorf("%s of %v: it may be from 0 to %v", v.name, v.x, v.most)
+		}
+	}
+	return nil
+}
+
+// candidate is a token that may be drawn.
+type candidate struct {
+	id int32
+	p  float64 // its logit; later its probability before scaling to a sum of 1
+}
+
+// sampler draws tokens for one sequence. Its memory is reused.
+type sampler struct {
+	Sampling
+	logits     []float32
+	candidates []candidate
+}
+
+// draw chooses the token at position from logits, which it leaves as they are.
+// before are the tokens so far.
+func (s *sampler) draw(logits []float32, before []int32, position int) (int32, error) {
+	if s.RepeatPenalty > 0 && s.RepeatPenalty != 1 {
+		logits = s.penalize(logits, before)
+	}
+	best := argMax(logits)
+	if best < 0 {
+		return 0, fmt.Errorf("no logit of token %d is a number", position)
+	}
+	if s.Temperature == 0 {
+		return best, nil
+	}
+	return s.choose(s.cut(logits, logits[best]), position), nil
+}
+
+// argMax returns the first of the largest, or -1 if none is a number.
+func argMax(x []float32) int32 {
+	best := int32(-1)
+	for i, v := range x {
+		if v == v && (best < 0 || v > x[best]) {
+			best = int32(i)
+		}
+	}
+	return best
+}
+
+func (s *sampler) penalize(logits []float32, before []int32) []float32 {
+	s.logits = append(s.logits[:0], logits...)
+	recent := before[max(0, len(before)-penalized):]
+	for i, id := range recent {
+		if slices.Contains(recent[:i], id) || int(id) >= len(logits) || id < 0 {
+			continue
+		}
+		if l := &s.logits[id]; *l > 0 {
+			*l /= float32(s.RepeatPenalty)
+		} else {
+			*l *= float32(s.RepeatPenalty)
+		}
+	}
+	return s.logits
+}
+
+// cut returns the candidates left by TopK, TopP and MinP, most likely first,
+// with their probabilities relative to the first's.
+func (s *sampler) cut(logits []float32, largest float32) []candidate {
+	c := s.candidates[:0]
+	// A token less likely than e^-80 of the first is never drawn.
+	floor := largest - 80
+	if s.TopK > 0 && s.TopK < len(logits) {
+		c = mostLikely(c, logits, s.TopK, floor)
+	} else {
+		for i, l := range logits {
+			if l >= floor {
+				c = append(c, candidate{int32(i), float64(l)})
+			}
+		}
+	}
+	slices.SortFunc(c, likelier)
+	s.candidates = c
+	for i := range c {
+		c[i].p = math.Exp(c[i].p - float64(largest))
+	}
+	if s.TopP > 0 && s.TopP < 1 {
+		c = c[:nucleus(c, s.TopP)]
+	}
+	if s.MinP > 0 {
+		n := 1
+		for n < len(c) && c[n].p >= s.MinP {
+			n++
+		}
+		c = c[:n]
+	}
+	return c
+}
+
+// likelier orders by logit, largest first; of equals, the first token first, so
+// that a draw never depends on how the order came about.
+func likelier(a, b candidate) int {
+	return cmp.Or(cmp.Compare(b.p, a.p), cmp.Compare(a.id, b.id))
+}
+
+// mostLikely appends the k candidates of the largest logits, in any order. It
+// keeps a heap whose top is the least of those kept.
+func mostLikely(c []candidate, logits []float32, k int, floor float32) []candidate {
+	for i, l := range logits {
+		if !(l >= floor) {
+			continue
+		}
+		x := candidate{int32(i), float64(l)}
+		if len(c) < k {
+			c = append(c, x)
+			for j := len(c) - 1; j > 0 && likelier(c[j], c[(j-1)/2]) > 0; j = (j - 1) / 2 {
+				c[j], c[(j-1)/2] = c[(j-1)/2], c[j]
+			}
+		} else if likelier(x, c[0]) < 0 {
+			c[0] = x
+			sink(c)
+		}
+	}
+	return c
+}
+
+func sink(c []candidate) {
+	for i := 0; ; {
+		least := i
+		for j := 2*i + 1; j <= 2*i+2 && j < len(c); j++ {
+			if likelier(c[j], c[least]) > 0 {
+				least = j
+			}
+		}
+		if least == i {
+			return
+		}
+		c[i], c[least] = c[least], c[i]
+		i = least
+	}
+}
+
+// nucleus returns how many of the first candidates reach the share p.
+func nucleus(c []candidate, p float64) int {
+	sum := 0.0
+	for _, x := range c {
+		sum += x.p
+	}
+	reached := 0.0
+	for i, x := range c {
+		if reached += x.p; reached >= p*sum {
+			return i + 1
+		}
+	}
+	return len(c)
+}
+
+// choose draws by probability, after temperature.
+func (s *sampler) choose(c []candidate, position int) int32 {
+	sum := 0.0
+	for i := range c {
+		c[i].p = math.Pow(c[i].p, 1/s.Temperature)
+		sum += c[i].p
+	}
+	var source rand.PCG
+	source.Seed(s.Seed, uint64(position))
+	at := float64(source.Uint64()>>11) / (1 << 53) * sum
+	for _, x := range c {
+		if at -= x.p; at < 0 {
+			return x.id
+		}
+	}
+	return c[len(c)-1].id
+}

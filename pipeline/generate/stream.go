@@ -1,0 +1,172 @@
+package generate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+)
+
+// Stream continues a request's prompt, step by step as it is written. The last
+// step has a Finish. An error is the last thing yielded: a request that can't
+// be taken (ErrTooLong), ctx's end, a failure in a stage (*stage.Error), or
+// ErrClosed. Breaking off the loop cancels the request.
+//
+// It blocks while the engine's backlog is full.
+func (e *Engine) Stream(ctx context.Context, r Request) iter.Seq2[Token, error] {
+	return func(yield func(Token, error) bool) {
+		s, err := e.sequence(r)
+		if err != nil {
+			yield(failed(err), err)
+			return
+		}
+		if s.most == s.prompt { // the context is full
+			yield(Token{ID: -1, Finish: Length}, nil)
+			return
+		}
+		for step, err := range e.steps(ctx, s) {
+			if err != nil {
+				yield(failed(err), err)
+				return
+			}
+			if !yield(step.Token, nil) {
+				return
+			}
+		}
+	}
+}
+
+func failed(err error) Token {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return Token{ID: -1, Finish: Cancelled}
+	}
+	return Token{ID: -1, Finish: Failed}
+}
+
+// Generate continues a request's prompt to its end. With an error it returns
+// what was written until then.
+func (e *Engine) Generate(ctx context.Context, r Request) (Result, error) {
+	if r.Tokens == nil {
+		r.Tokens = e.tokenizer.Encode(r.Prompt)
+	}
+	result := Result{Prompt: r.Tokens}
+	var text strings.Builder
+	for t, err := range e.Stream(ctx, r) {
+		text.WriteString(t.Text)
+		result.Text, result.Finish = text.String(), t.Finish
+		if err != nil {
+			return result, err
+		}
+		if t.ID >= 0 {
+			result.Tokens = append(result.Tokens, t.ID)
+		}
+	}
+	return result, nil
+}
+
+// Logits yields the model's logits at each position of tokens, in order, each a
+// slice of the vocabulary's size that is the caller's.
+func (e *Engine) Logits(ctx context.Context, tokens []int32) iter.Seq2[[]float32, error] {
+	return func(yield func([]float32, error) bool) {
+		s, err := e.sequence(Request{Tokens: slices.Clone(tokens)})
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		s.scored, s.most = true, s.prompt
+		for step, err := range e.steps(ctx, s) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if step.logits != nil && !yield(step.logits, nil) {
+				return
+			}
+		}
+	}
+}
+
+// sequence checks a request and makes it ready to run.
+func (e *Engine) sequence(r Request) (*sequence, error) {
+	if err := r.Check(); err != nil {
+		return nil, err
+	}
+	if r.MaxTokens < 0 {
+		return nil, fmt.Errorf("%d tokens to add: it may not be negative", r.MaxTokens)
+	}
+	tokens := slices.Clone(r.Tokens)
+	if r.Tokens == nil {
+		tokens = e.tokenizer.Encode(r.Prompt)
+	}
+	n := len(tokens)
+	if n == 0 {
+		return nil, errors.New("the prompt is empty and the model adds no token of its own: give it some text")
+	}
+	if n > e.plan.Context {
+		return nil, tooLong(n, e.plan.Context)
+	}
+	for _, t := range tokens {
+		if t < 0 || int(t) >= e.vocab {
+			return nil, fmt.Errorf("token %d: the model has tokens 0 to %d", t, e.vocab-1)
+		}
+	}
+	for _, stop := range r.Stop {
+		if stop == "" {
+			return nil, errors.New("an empty stop text would stop at once: leave it out")
+		}
+	}
+	most := e.plan.Context
+	if r.MaxTokens > 0 {
+		most = min(most, n+r.MaxTokens)
+	}
+	return &sequence{
+		tokens:    tokens,
+		prompt:    n,
+		most:      most,
+		sampler:   sampler{Sampling: r.Sampling},
+		writer:    writer{decoder: e.tokenizer.Continue(), stops: r.Stop},
+		ignoreEnd: r.IgnoreEnd,
+		outbox:    outbox{signal: make(chan struct{}, 1)},
+	}, nil
+}
+
+// steps runs a sequence and yields its steps, and as the last thing its error.
+func (e *Engine) steps(ctx context.Context, s *sequence) iter.Seq2[step, error] {
+	return func(yield func(step, error) bool) {
+		select {
+		case e.arrivals <- s:
+		case <-e.closing:
+			yield(step{}, ErrClosed)
+			return
+		case <-ctx.Done():
+			yield(step{}, ctx.Err())
+			return
+		}
+		defer e.cancel(s) // does nothing to a sequence that has ended
+		var steps []step
+		for more := true; more; {
+			var err error
+			steps, more, err = s.outbox.take(ctx, steps[:0])
+			for _, t := range steps {
+				if !yield(t, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(step{}, err)
+				return
+			}
+		}
+	}
+}
+
+// cancel has the engine end the sequence, if it still runs.
+func (e *Engine) cancel(s *sequence) {
+	s.cancelled.Store(true)
+	select {
+	case e.cancels <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,41 @@
+package generate_test
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/leat-dev/leat/pipeline/generate"
+)
+
+// A batch waits for more rows as long as it may, and not at all when it has its
+// share. Time is the test's own.
+func TestMaxWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := parse(t)
+		e, err := generate.New(t.Context(), m, on("cpu"), generate.WithMaxSeqs(2), generate.WithMaxWait(time.Hour))
+		require.NoError(t, err)
+		defer func() { require.NoError(t, e.Close()) }()
+		three := generate.Request{Prompt: "Once upon a time", MaxTokens: 3}
+
+		began := time.Now()
+		_, err = e.Generate(t.Context(), three)
+		require.NoError(t, err)
+		assert.Equal(t, 2*time.Hour, time.Since(began), "the prompt's rows are enough, each of two single rows waits")
+
+		began = time.Now()
+		var wait sync.WaitGroup
+		for range 2 {
+			wait.Go(func() {
+				_, err := e.Generate(t.Context(), three)
+				assert.NoError(t, err)
+			})
+		}
+		wait.Wait()
+		assert.LessOrEqual(t, time.Since(began), 2*time.Hour, "two fill each other's batches")
+	})
+}

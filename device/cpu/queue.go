@@ -31,7 +31,7 @@ func (q *Queue) Device() device.Device { return q.device }
 // device. To move a thread to a core where another one runs takes some tens of
 // microseconds; a stage whose work takes less would spend most of its time
 // moving, so its visits happen wherever the scheduler put it.
-const worthMoving = time.Millisecond
+const worthMoving = 20 * time.Millisecond
 
 // Begin waits until no other queue of the device is between its Begin and End,
 // and moves the calling goroutine's thread onto the device's first core, where

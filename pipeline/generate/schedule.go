@@ -24,7 +24,12 @@ type scheduler struct {
 const prefillBeside = 64
 
 // leastChunk is how many prompt rows are worth a batch of their own.
-const leastChunk = 32
+const leastChunk = 64
+
+// chunks is in how many parts the waiting prompts are cut. While the first part
+// is on its way to the last stage, and the last part on its way from the first,
+// some stages stand idle: the more parts, the shorter that is.
+func (c *scheduler) chunks() int { return max(1, 4*(c.inFlight-1)) }
 
 // part is the rows of one sequence in a batch: whose they are, and how many of
 // them want logits.
@@ -107,18 +112,19 @@ func share(n, inFlight int) int { return (n + inFlight - 1) / inFlight }
 // chunks that keep all stages busy too.
 func (c *scheduler) fill(b *stage.Batch, f *flight) {
 	f.parts = f.parts[:0]
-	outputs := 0
-	decodes := min(len(c.decode), c.maxRows, c.maxOut, share(max(1, c.writing), c.inFlight))
+	outputs, rows := 0, 0
+	for _, s := range c.prefill {
+		rows += s.pending()
+	}
+	// However many decode, prompts that wait get a part of the batch.
+	kept := min(rows, max(1, c.maxRows/4))
+	decodes := min(len(c.decode), c.maxRows-kept, c.maxOut, share(max(1, c.writing), c.inFlight))
 	for _, s := range c.decode[:decodes] {
 		outputs += c.put(b, f, s, 1)
 	}
 	c.decode = append(c.decode[:0], c.decode[decodes:]...)
 
-	rows := 0
-	for _, s := range c.prefill {
-		rows += s.pending()
-	}
-	room := min(c.maxRows-decodes, max(leastChunk, share(rows, c.inFlight)))
+	room := min(c.maxRows-decodes, max(leastChunk, share(rows, c.chunks())))
 	if c.writing > 0 {
 		room = min(room, prefillBeside)
 	}

@@ -41,11 +41,44 @@ func batch(rows int) *stage.Batch {
 }
 
 func TestLongPromptsAreCutSoThatEveryStageHasSome(t *testing.T) {
-	c := newScheduler(100, 8, 512, 4)
+	c := newScheduler(100, 8, 512, 3)
 	s := prompt(800, 810)
 	c.arrive(s)
-	assert.Equal(t, map[*sequence]int{s: 200}, rows(c, batch(512)))
+	assert.Equal(t, map[*sequence]int{s: 100}, rows(c, batch(512)))
 	assert.True(t, s.prefilling(), "the next chunk may follow at once")
+
+	c = newScheduler(100, 8, 512, 1)
+	c.arrive(prompt(400, 410))
+	c.arrive(prompt(300, 310))
+	b := batch(512)
+	rows(c, b)
+	assert.Len(t, b.Header.Tokens, 512, "a lone stage takes all that a batch holds")
+}
+
+// A small batch and many that decode don't keep a new prompt waiting for ever.
+func TestPromptsAreNotStarved(t *testing.T) {
+	for _, maxRows := range []int{1, 2, 8} {
+		c := newScheduler(1000, 64, maxRows, 1)
+		for range 20 {
+			c.arrive(prompt(1, 1000))
+		}
+		newcomer := prompt(30, 40)
+		b := batch(maxRows)
+		for i := range 200 {
+			for s := range rows(c, b) {
+				c.landed(s)
+				if s.sent == len(s.tokens) && len(s.tokens) < s.most {
+					s.tokens = append(s.tokens, 0)
+					c.again(s)
+				}
+			}
+			if i == 50 {
+				c.arrive(newcomer)
+			}
+		}
+		require.NotEmpty(t, c.decode)
+		assert.False(t, newcomer.prefilling(), "batches of %d", maxRows)
+	}
 }
 
 func TestPromptsDontStallThoseThatDecode(t *testing.T) {

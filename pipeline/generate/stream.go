@@ -119,7 +119,7 @@ func (e *Engine) sequence(r Request) (*sequence, error) {
 	}
 	most := e.plan.Context
 	if r.MaxTokens > 0 {
-		most = min(most, n+r.MaxTokens)
+		most = n + min(r.MaxTokens, most-n)
 	}
 	return &sequence{
 		tokens:    tokens,

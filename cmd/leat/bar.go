@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/leat-dev/leat/device"
+)
+
+// bar is a line on a terminal that says how far something is, and is gone
+// afterwards. Elsewhere, and while there is little to wait for, it is nothing.
+type bar struct {
+	w       io.Writer // nil: not a terminal
+	what    string
+	patient time.Time // nothing is shown before it
+	shown   bool
+}
+
+const (
+	patience = 500 * time.Millisecond
+	interval = 50 * time.Millisecond // between two pictures
+	barWidth = 24
+)
+
+func newBar(w io.Writer, what string) *bar {
+	b := &bar{what: what, patient: time.Now().Add(patience)}
+	if isTerminal(w) {
+		b.w = w
+	}
+	return b
+}
+
+// bytes shows that n of total bytes are done.
+func (b *bar) bytes(n, total int64) {
+	if !b.due() {
+		return
+	}
+	full := barWidth
+	if total > 0 {
+		full = int(float64(n) / float64(total) * barWidth)
+	}
+	b.draw(fmt.Sprintf("%s %s%s %s of %s", b.what, strings.Repeat("█", full), strings.Repeat("░", barWidth-full),
+		device.FormatSize(n), device.FormatSize(total)))
+}
+
+// say shows a line of text.
+func (b *bar) say(text string) {
+	if b.due() {
+		b.draw(b.what + " " + text)
+	}
+}
+
+// due says whether to draw now.
+func (b *bar) due() bool {
+	now := time.Now()
+	if b.w == nil || now.Before(b.patient) {
+		return false
+	}
+	b.patient = now.Add(interval)
+	return true
+}
+
+const eraseLine = "\r\x1b[K"
+
+func (b *bar) draw(line string) {
+	fmt.Fprint(b.w, eraseLine, line)
+	b.shown = true
+}
+
+// clear takes the line away.
+func (b *bar) clear() {
+	if b.shown {
+		fmt.Fprint(b.w, eraseLine)
+		b.shown = false
+	}
+}
+
+// isTerminal says whether somebody looks at what is written to w, or types what
+// is read from it.
+func isTerminal(w any) bool {
+	f, ok := w.(interface{ Fd() uintptr })
+	return ok && term.IsTerminal(int(f.Fd()))
+}

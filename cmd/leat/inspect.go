@@ -1,0 +1,192 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/model/gguf"
+)
+
+func inspectCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "inspect FILE",
+		Short: "Show a GGUF's metadata and tensors",
+		Long: `Shows what a GGUF file holds: its metadata, long values shortened, and its tensors
+with their types, shapes (the length of a row first) and bytes. The file may be of
+any architecture, and of types that Leat doesn't compute with.`,
+		Example: `  leat inspect model.gguf
+  leat inspect model.gguf --json`,
+		Args: arguments(1, "FILE"),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			f, err := gguf.Open(args[0])
+			if err != nil {
+				return err
+			}
+			defer closing(f, &err)
+			if asJSON {
+				return printJSON(c.OutOrStdout(), fileOf(f))
+			}
+			return printFile(c.OutOrStdout(), f)
+		},
+	}
+	jsonFlag(c.Flags(), &asJSON)
+	return c
+}
+
+func printFile(w io.Writer, f *gguf.File) error {
+	fmt.Fprintf(w, "%s: GGUF version %d, %s, tensors aligned to %d bytes\n", printable(f.Name()), f.Version(), device.FormatSize(f.Size()), f.Alignment())
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "\nkey\ttype\tvalue")
+	for _, key := range f.Keys() {
+		v, _ := f.Value(key)
+		length := ""
+		if v.Kind() == gguf.Array {
+			length = fmt.Sprintf("%d: ", v.Len())
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s%s\n", brief(key), v.TypeName(), length, v)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if len(f.Tensors()) == 0 {
+		_, err := fmt.Fprintln(w, "\nno tensors")
+		return err
+	}
+	fmt.Fprintln(t, "\ntensor\ttype\tshape\tbytes")
+	for _, x := range f.Tensors() {
+		fmt.Fprintf(t, "%s\t%v\t%s\t%d\n", brief(x.Name), x.Type, shape(x.Dims), len(x.Data))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(t, "\ntype\ttensors\tparameters\tsize")
+	totals := totalsOf(f)
+	for _, x := range totals {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%s\n", x.Type, x.Tensors, x.Parameters, device.FormatSize(x.Bytes))
+	}
+	all := sum(totals)
+	fmt.Fprintf(t, "all\t%d\t%d\t%s\n", all.Tensors, all.Parameters, device.FormatSize(all.Bytes))
+	return t.Flush()
+}
+
+// brief is a name from a file, fit for a column.
+func brief(name string) string {
+	const most = 80
+	if r := []rune(printable(name)); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return printable(name)
+}
+
+func shape(dims []uint64) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(dims), " ", " × "), "[]")
+}
+
+// total is all tensors of a type.
+type total struct {
+	Type       string `json:"type"`
+	Tensors    int    `json:"tensors"`
+	Parameters uint64 `json:"parameters"`
+	Bytes      int64  `json:"bytes"`
+}
+
+// totalsOf returns a row a type, the one with the most bytes first.
+func totalsOf(f *gguf.File) []total {
+	byType := map[gguf.Type]total{}
+	for _, t := range f.Tensors() {
+		x := byType[t.Type]
+		x.Type = t.Type.String()
+		x.Tensors++
+		x.Parameters += parameters(t)
+		x.Bytes += int64(len(t.Data))
+		byType[t.Type] = x
+	}
+	totals := []total{}
+	for _, x := range byType {
+		totals = append(totals, x)
+	}
+	slices.SortFunc(totals, func(a, b total) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Type, b.Type))
+	})
+	return totals
+}
+
+func sum(totals []total) total {
+	var all total
+	for _, x := range totals {
+		all.Tensors += x.Tensors
+		all.Parameters += x.Parameters
+		all.Bytes += x.Bytes
+	}
+	return all
+}
+
+// parameters can't overflow: the tensors lie in the file, side by side.
+func parameters(t gguf.Tensor) uint64 {
+	n := uint64(1)
+	for _, d := range t.Dims {
+		n *= d
+	}
+	return n
+}
+
+// fileDocument is what leat inspect --json prints.
+type fileDocument struct {
+	File       string           `json:"file"`
+	Version    uint32           `json:"version"`
+	Bytes      int64            `json:"bytes"`
+	Alignment  uint32           `json:"alignment"`
+	Metadata   map[string]any   `json:"metadata"`
+	Tensors    []tensorDocument `json:"tensors"`
+	Types      []total          `json:"types"`
+	Parameters uint64           `json:"parameters"`
+}
+
+type tensorDocument struct {
+	Name   string   `json:"name"`
+	Type   string   `json:"type"`
+	Shape  []uint64 `json:"shape"` // the length of a row first
+	Offset uint64   `json:"offset"`
+	Bytes  int      `json:"bytes"`
+}
+
+// arrayDocument stands for an array of the metadata.
+type arrayDocument struct {
+	Type   string `json:"type"`
+	Length int    `json:"length"`
+	First  any    `json:"first"` // up to shownElements of them
+}
+
+const shownElements = 8
+
+func fileOf(f *gguf.File) fileDocument {
+	doc := fileDocument{
+		File:      f.Name(),
+		Version:   f.Version(),
+		Bytes:     f.Size(),
+		Alignment: f.Alignment(),
+		Metadata:  map[string]any{},
+		Tensors:   []tensorDocument{},
+		Types:     totalsOf(f),
+	}
+	doc.Parameters = sum(doc.Types).Parameters
+	for _, key := range f.Keys() {
+		v, _ := f.Value(key)
+		doc.Metadata[key] = v.Any(shownElements)
+		if v.Kind() == gguf.Array {
+			doc.Metadata[key] = arrayDocument{v.TypeName(), v.Len(), doc.Metadata[key]}
+		}
+	}
+	for _, t := range f.Tensors() {
+		doc.Tensors = append(doc.Tensors, tensorDocument{t.Name, t.Type.String(), t.Dims, t.Offset, len(t.Data)})
+	}
+	return doc
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/leat-dev/leat/model"
+	"github.com/leat-dev/leat/pipeline"
+	"github.com/leat-dev/leat/pipeline/generate"
+)
+
+// openModel opens the file that -m names.
+func openModel(path string) (*model.Model, error) {
+	if err := given(path); err != nil {
+		return nil, err
+	}
+	return model.Open(path)
+}
+
+// start loads the model as the flags say and starts an engine, which is the
+// caller's to close. The model may be closed when start returns.
+func (f *pipelineFlags) start(ctx context.Context, stderr io.Writer, m *model.Model) (*generate.Engine, error) {
+	f.warn(stderr, m)
+	return f.load(ctx, stderr, m)
+}
+
+// load is start without a warning. On a terminal a bar shows how far it is.
+func (f *pipelineFlags) load(ctx context.Context, stderr io.Writer, m *model.Model) (*generate.Engine, error) {
+	b := newBar(stderr, "loading")
+	defer b.clear()
+	return generate.New(ctx, m, f.options(pipeline.WithProgress(b.bytes))...)
+}
+
+// plan is what start would start.
+func (f *pipelineFlags) plan(stderr io.Writer, m *model.Model) (*generate.Plan, error) {
+	f.warn(stderr, m)
+	return generate.NewPlan(m, f.options()...)
+}
+
+// warn tells of what is allowed but may disappoint.
+func (f *pipelineFlags) warn(stderr io.Writer, m *model.Model) {
+	if f.context > m.Context {
+		fmt.Fprintf(stderr, "leat: warning: --ctx %d is more than the %d tokens that the model was trained for: text gets worse beyond them\n", f.context, m.Context)
+	}
+}
+
+// closing closes c at the end of a function that returns *err. The first error
+// stays.
+func closing(c io.Closer, err *error) {
+	if failed := c.Close(); *err == nil {
+		*err = failed
+	}
+}

@@ -1,0 +1,118 @@
+// Command leat runs language models whose layers are spread over several
+// devices, as stages of a pipeline.
+//
+// Results go to standard output, everything else to standard error.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl+C ends the program at once
+	status := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(status)
+}
+
+// run is the whole command: it returns the exit status. The end of ctx is
+// Ctrl+C.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := rootCommand()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	command, err := root.ExecuteContextC(ctx)
+	return report(ctx, stderr, command, err)
+}
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "leat",
+		Short: "Language models as pipelines over several devices",
+		Long: `Leat cuts a model's layers into contiguous runs. Each run becomes a stage on a
+device of its own, and many requests flow through the stages at once.
+
+Results go to standard output, everything else to standard error. With --json
+standard output gets JSON and nothing else.
+
+Exit status: 0 done, 1 failed, 2 wrong usage, 130 ended by Ctrl+C.`,
+		Example: `  leat demo
+  leat run -m model.gguf -p "Once upon a time"
+  leat plan -m model.gguf --devices cuda:0=20GiB,cpu`,
+		Version:       version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          noSuchCommand,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetVersionTemplate("leat {{.Version}}\n")
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetHelpCommand(helpCommand())
+	root.SetFlagErrorFunc(wrongFlag)
+	root.SuggestionsMinimumDistance = 2
+	root.AddCommand(
+		demoCommand(),
+		runCommand(),
+		planCommand(),
+		devicesCommand(),
+		inspectCommand(),
+		tokenizeCommand(),
+		logitsCommand(),
+		benchCommand(),
+	)
+	return root
+}
+
+// noSuchCommand refuses what stands where a command's name should.
+func noSuchCommand(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	near := ""
+	if names := root.SuggestionsFor(args[0]); len(names) > 0 {
+		near = fmt.Sprintf(": did you mean %s?", strings.Join(names, " or "))
+	}
+	return usage("there is no command %q%s", args[0], near)
+}
+
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Help for a command",
+		RunE: func(c *cobra.Command, args []string) error {
+			about, rest, err := c.Root().Find(args)
+			if err != nil {
+				return usageError{err}
+			}
+			if err := about.ValidateArgs(rest); about == c.Root() && err != nil {
+				return err
+			}
+			about.InitDefaultHelpFlag()
+			about.InitDefaultVersionFlag()
+			return about.Help()
+		},
+	}
+}
+
+// version is the module's version, or the commit that a build from a checkout
+// has instead.
+func version() string {
+	v := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		v = info.Main.Version
+	}
+	return fmt.Sprintf("%s (%s, %s/%s)", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leat-dev/leat/pipeline"
+	"github.com/leat-dev/leat/pipeline/generate"
+)
+
+type runFlags struct {
+	model      string
+	json       bool
+	prompt     promptFlags
+	generation generationFlags
+	pipeline   pipelineFlags
+}
+
+func runCommand() *cobra.Command {
+	var f runFlags
+	c := &cobra.Command{
+		Use:   "run -m FILE [-p TEXT | -f FILE]",
+		Short: "Continue a prompt",
+		Long: `Continues a prompt and prints the text as it is written, without the prompt. The
+prompt is taken as it is, from -p, from a file, or from standard input.`,
+		Example: `  leat run -m model.gguf -p "Once upon a time"
+  leat run -m model.gguf -f prompt.txt --temp 0 -n 64 --json
+  printf "Once upon a time" | leat run -m model.gguf --devices cpu/2`,
+		Args: arguments(0, ""),
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
+	}
+	flags := c.Flags()
+	flags.SortFlags = false
+	modelFlag(flags, &f.model)
+	f.prompt.add(flags)
+	jsonFlag(flags, &f.json)
+	f.generation.add(flags)
+	f.pipeline.add(flags, 1)
+	return c
+}
+
+func (f *runFlags) run(c *cobra.Command) (err error) {
+	ctx, stdout, stderr := c.Context(), c.OutOrStdout(), c.ErrOrStderr()
+	request, err := f.generation.request()
+	if err != nil {
+		return err
+	}
+	if err := f.prompt.check(); err != nil {
+		return err
+	}
+	began := time.Now()
+	m, err := openModel(f.model)
+	if err != nil {
+		return err
+	}
+	defer closing(m, &err)
+	loading := time.Since(began)
+	prompt, err := f.prompt.read(ctx, c.InOrStdin(), stderr)
+	if err != nil {
+		return err
+	}
+	began = time.Now()
+	e, err := f.pipeline.start(ctx, stderr, m)
+	if err != nil {
+		return err
+	}
+	defer closing(e, &err)
+	loading += time.Since(began)
+
+	request.Tokens = e.Tokenizer().Encode(prompt)
+	w := stdout
+	if f.json {
+		w = io.Discard
+	}
+	var done continuation
+	err = done.write(ctx, w, e, request)
+	if f.json {
+		if failed := printJSON(stdout, done.document(request, e.Stats(), loading)); err == nil {
+			err = failed
+		}
+	} else if isTerminal(stderr) {
+		fmt.Fprintln(stderr, done.summary(request, e.Stats()))
+	}
+	return err
+}
+
+// continuation is what was written for a request, and when.
+type continuation struct {
+	text               strings.Builder
+	tokens             []int32
+	finish             generate.Finish
+	asked, first, last time.Time // of the request; of the first and last step
+}
+
+// write has the engine continue the request and passes the text on to w as it
+// comes. With an error, what was written until then stays.
+func (d *continuation) write(ctx context.Context, w io.Writer, e *generate.Engine, r generate.Request) (err error) {
+	d.asked = time.Now()
+	d.first, d.last = d.asked, d.asked
+	defer func() {
+		if text := d.text.String(); !strings.HasSuffix(text, "\n") && (err == nil || text != "") {
+			_, failed := io.WriteString(w, "\n")
+			if err == nil {
+				err = failed
+			}
+		}
+	}()
+	for t, err := range e.Stream(ctx, r) {
+		d.last = time.Now()
+		if d.first == d.asked {
+			d.first = d.last
+		}
+		d.finish = t.Finish
+		if t.ID >= 0 {
+			d.tokens = append(d.tokens, t.ID)
+		}
+		d.text.WriteString(t.Text)
+		if err != nil {
+			return err
+		}
+		if t.Text == "" {
+			continue
+		}
+		if _, err := io.WriteString(w, t.Text); err != nil {
+			d.finish = generate.Failed
+			return err
+		}
+	}
+	return nil
+}
+
+// prefill and decode are in tokens a second, 0 where there is nothing to count.
+func (d *continuation) prefill(prompt int) float64 {
+	return perSecond(prompt, d.first.Sub(d.asked))
+}
+
+func (d *continuation) decode() float64 {
+	return perSecond(len(d.tokens)-1, d.last.Sub(d.first))
+}
+
+func perSecond(n int, d time.Duration) float64 {
+	if n <= 0 || d <= 0 {
+		return 0
+	}
+	return float64(n) / d.Seconds()
+}
+
+func (d *continuation) summary(r generate.Request, stages []pipeline.StageStats) string {
+	var names []string
+	for _, s := range stages {
+		names = append(names, s.Device.Name)
+	}
+	return fmt.Sprintf("%d prompt tokens at %.1f tokens/s, %d tokens at %.1f tokens/s, stages: %s",
+		len(r.Tokens), d.prefill(len(r.Tokens)), len(d.tokens), d.decode(), join(names))
+}
+
+// runDocument is what leat run --json prints.
+type runDocument struct {
+	Text         string          `json:"text"`
+	PromptTokens []int32         `json:"prompt_tokens"`
+	Tokens       []int32         `json:"tokens"`
+	Finish       generate.Finish `json:"finish"`
+	Seed         uint64          `json:"seed"`
+	Stages       []stageDocument `json:"stages"`
+	Timing       timingDocument  `json:"timing"`
+}
+
+type stageDocument struct {
+	Device string  `json:"device"`
+	From   int     `json:"from"`
+	To     int     `json:"to"`
+	Layers string  `json:"layers"`
+	Bytes  int64   `json:"bytes"`
+	Busy   float64 `json:"busy"` // share of the time, 0 to 1
+}
+
+type timingDocument struct {
+	Load    float64 `json:"load_ms"`
+	Prefill float64 `json:"prefill_tps"`
+	Decode  float64 `json:"decode_tps"`
+}
+
+func (d *continuation) document(r generate.Request, stages []pipeline.StageStats, loading time.Duration) runDocument {
+	doc := runDocument{
+		Text:         d.text.String(),
+		PromptTokens: append([]int32{}, r.Tokens...),
+		Tokens:       append([]int32{}, d.tokens...),
+		Finish:       d.finish,
+		Seed:         r.Seed,
+		Timing: timingDocument{
+			Load:    decimals(loading.Seconds()*1000, 1),
+			Prefill: decimals(d.prefill(len(r.Tokens)), 1),
+			Decode:  decimals(d.decode(), 1),
+		},
+	}
+	for _, s := range stages {
+		doc.Stages = append(doc.Stages, stageDocument{s.Device.Name, s.From, s.To, s.Layers, s.Bytes(), decimals(s.Share, 3)})
+	}
+	return doc
+}
+
+// decimals rounds x to n of them.
+func decimals(x float64, n int) float64 {
+	unit := math.Pow10(n)
+	return math.Round(x*unit) / unit
+}

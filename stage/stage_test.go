@@ -10,9 +10,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/internal/stagetest"
 	_ "github.com/leat-dev/leat/kernels/cpu"
 	"github.com/leat-dev/leat/stage"
-	"github.com/leat-dev/leat/internal/stagetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -6,17 +6,31 @@ import (
 	"sync"
 )
 
-// Set opens devices by name, each once, and shares them among all who ask: two
-// stages on "cpu:0-1" get one device, and so share its memory and its cores.
+// Set opens devices by name, each once, and shares them among all who ask, in
+// the whole process: two stages on "cpu:0-1", of one pipeline or of two, get one
+// device, and so share its memory and its cores.
 //
-// The set owns the devices: who got one from Open doesn't close it, and frees
-// buffers and closes queues before Close. The zero Set is empty and ready. Its
-// methods may be called from any goroutine.
+// Who got a device from Open doesn't close it, and frees buffers and closes
+// queues before the set's Close. A device is closed with the last set that
+// opened it. The zero Set is empty and ready. Its methods may be called from any
+// goroutine.
 type Set struct {
 	mu     sync.Mutex
 	closed bool
 	byName map[string]Device
-	opened []Device // in order
+	opened []string // the devices' own names, in order
+}
+
+// process has the devices that are open, for all sets.
+var process struct {
+	mu     sync.Mutex
+	byName map[string]*lease
+}
+
+// lease is a device and how many sets have it open.
+type lease struct {
+	Device
+	sets int
 }
 
 // Open returns the device of that name, opened at the first call. The name
@@ -40,10 +54,10 @@ func (s *Set) Open(name string) (Device, error) {
 	own := infos[0].Name // where the name asked for is another for the same device
 	d, ok := s.byName[own]
 	if !ok {
-		if d, err = b.Open(own); err != nil {
+		if d, err = rent(b, own); err != nil {
 			return nil, fmt.Errorf("device %s: %w", name, err)
 		}
-		s.opened = append(s.opened, d)
+		s.opened = append(s.opened, own)
 	}
 	if s.byName == nil {
 		s.byName = map[string]Device{}
@@ -52,15 +66,57 @@ func (s *Set) Open(name string) (Device, error) {
 	return d, nil
 }
 
-// Close closes the devices, last opened first, and returns their errors joined.
-// A second Close does nothing.
+// Close closes the devices that no other set has open, last opened first, and
+// returns their errors joined. A second Close does nothing.
 func (s *Set) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var errs []error
 	for i := len(s.opened) - 1; i >= 0; i-- {
-		errs = append(errs, s.opened[i].Close())
+		errs = append(errs, giveBack(s.opened[i]))
 	}
 	s.closed, s.opened, s.byName = true, nil, nil
 	return errors.Join(errs...)
+}
+
+// rent returns the process's device of that name, opened if it isn't.
+func rent(b Backend, name string) (Device, error) {
+	process.mu.Lock()
+	defer process.mu.Unlock()
+	l := process.byName[name]
+	if l == nil {
+		d, err := b.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		l = &lease{Device: d}
+		if process.byName == nil {
+			process.byName = map[string]*lease{}
+		}
+		process.byName[name] = l
+	}
+	l.sets++
+	return l.Device, nil
+}
+
+func giveBack(name string) error {
+	process.mu.Lock()
+	defer process.mu.Unlock()
+	l := process.byName[name]
+	if l.sets--; l.sets > 0 {
+		return nil
+	}
+	delete(process.byName, name)
+	return l.Close()
+}
+
+// InUse returns the bytes that the process holds on the device of that name,
+// as Resolve gives it, through all sets.
+func InUse(name string) int64 {
+	process.mu.Lock()
+	defer process.mu.Unlock()
+	if l := process.byName[name]; l != nil {
+		return l.Allocated()
+	}
+	return 0
 }

@@ -63,3 +63,17 @@ func TestSetKeepsNothingThatFailedToOpen(t *testing.T) {
 	require.NoError(t, err)
 	require.Error(t, s.Close())
 }
+
+func TestSetsShareTheProcessesDevices(t *testing.T) {
+	var first, second Set
+	a, err := first.Open("cuda:0")
+	require.NoError(t, err)
+	b, err := second.Open("cuda:0")
+	require.NoError(t, err)
+	require.Same(t, a, b)
+	require.NoError(t, first.Close())
+	require.Equal(t, []string{"cuda:0"}, cudas.opened, "the second set still has it")
+	require.EqualError(t, second.Close(), "cuda:0 leaked")
+	require.Empty(t, cudas.opened)
+	require.Zero(t, InUse("cuda:0"))
+}

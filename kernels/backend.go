@@ -14,11 +14,7 @@ type Backend interface {
 	// NewQueue returns a queue of d with the op set.
 	NewQueue(d device.Device) (Queue, error)
 
-	// WeightBytes returns what Pack will take on a device of this kind.
-	WeightBytes(t Type, rows, cols int) (int64, error)
-
-	// CacheBytes returns what NewCache will take.
-	CacheBytes(s CacheSpec) (int64, error)
+	Sizes
 }
 
 var (

@@ -33,6 +33,12 @@ type Queue interface {
 	// NewCache allocates the key/value pages of one layer.
 	NewCache(s CacheSpec) (Cache, error)
 
+	// Reserve allocates beforehand what products need for themselves: of up to
+	// rows rows, of up to cols columns where the weights are quantized (0: none
+	// are). What goes beyond is allocated when it comes, as is what other ops
+	// need, which is little. It lasts until Close.
+	Reserve(rows, cols int) error
+
 	// Embed writes row token[i] of table to row i of dst [n, table.Cols].
 	// A token outside the table is an error.
 	Embed(dst Tensor, table Weight, rows Rows)

@@ -53,7 +53,11 @@ func NewPlan(layers []stage.Layer, options ...Option) (*Plan, error) {
 	}
 	p.stage = c.stage(len(runs))
 	for _, r := range runs {
-		p.Stages = append(p.Stages, p.describe(r, entries, places[r.Device], devices[r.Device]))
+		s, err := p.describe(r, entries, places[r.Device], devices[r.Device])
+		if err != nil {
+			return nil, err
+		}
+		p.Stages = append(p.Stages, s)
 	}
 	return p, nil
 }
@@ -64,7 +68,11 @@ func (p *Plan) pack(places []device.Place) ([]packer.Run, []packer.Entry, []pack
 	devices := make([]packer.Device, len(places))
 	for i, at := range places {
 		infos[i] = at.Info
-		devices[i] = packer.Device{Name: at.Info.Name, Budget: p.budget(at), Overhead: p.stage.Overhead(p.layers, 0)}
+		overhead, err := p.stage.Overhead(at.Info, p.layers, 0)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		devices[i] = packer.Device{Name: at.Info.Name, Budget: p.budget(at), Overhead: overhead}
 	}
 	entries := make([]packer.Entry, len(p.layers))
 	for i, l := range p.layers {
@@ -102,14 +110,15 @@ func (p *Plan) budget(at device.Place) int64 {
 	return max(0, free)
 }
 
-func (p *Plan) describe(r packer.Run, entries []packer.Entry, at device.Place, d packer.Device) StagePlan {
+func (p *Plan) describe(r packer.Run, entries []packer.Entry, at device.Place, d packer.Device) (StagePlan, error) {
 	layers := p.layers[r.From:r.To]
+	overhead, err := p.stage.Overhead(at.Info, layers, 0)
 	s := StagePlan{
 		Device:   at.Info,
 		From:     r.From,
 		To:       r.To,
 		Layers:   stage.Describe(layers),
-		Overhead: p.stage.Overhead(layers, 0),
+		Overhead: overhead,
 		Budget:   max(0, d.Budget),
 	}
 	counted := map[string]bool{}
@@ -121,7 +130,7 @@ func (p *Plan) describe(r packer.Run, entries []packer.Entry, at device.Place, d
 			counted[c.Shared] = true
 		}
 	}
-	return s
+	return s, err
 }
 
 // InFlight is how many micro-batches the plan keeps in flight.

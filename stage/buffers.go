@@ -28,8 +28,12 @@ type buffers struct {
 	owned    []device.Buffer
 }
 
-// size is the memory that a run of layers needs for its activations.
-type size struct{ header, output, between, work, input int64 }
+// size is the memory that a run of layers needs for its activations, and the
+// widest row that its products quantize.
+type size struct {
+	header, output, between, work, input int64
+	quantized                            int
+}
 
 func (c Config) size(layers []Layer) size {
 	var s size
@@ -47,18 +51,23 @@ func (c Config) size(layers []Layer) size {
 			s.between = max(s.between, bytes)
 		}
 		s.work = max(s.work, int64(c.MaxRows)*int64(sh.Scratch)*4)
+		s.quantized = max(s.quantized, sh.Quantized)
 	}
 	return s
 }
 
-// Overhead returns the bytes that a stage of these layers allocates on its
-// device besides its layers' weights and state. received is the width of what
-// it copies from another device's memory, 0 where it copies nothing.
-func (c Config) Overhead(layers []Layer, received int) int64 {
+// Overhead returns the bytes that a stage of these layers allocates on a device
+// besides its layers' weights and state. received is the width of what it copies
+// from another device's memory, 0 where it copies nothing.
+func (c Config) Overhead(d device.Info, layers []Layer, received int) (int64, error) {
 	s := c.size(layers)
+	workspace, err := kernels.SizesFor(d.Kind).WorkspaceBytes(d, c.MaxRows, s.quantized)
+	if err != nil {
+		return 0, err
+	}
 	slots := int64(c.InFlight)
 	total := slots * (s.header + s.output + int64(c.MaxRows)*int64(received)*4)
-	return total + s.work + int64(min(2, len(layers)-1))*s.between
+	return total + s.work + int64(min(2, len(layers)-1))*s.between + workspace, nil
 }
 
 func (f *buffers) allocate(q kernels.Queue, layers []Layer, before *Stage, last bool, c Config) error {
@@ -76,6 +85,9 @@ func (f *buffers) allocate(q kernels.Queue, layers []Layer, before *Stage, last 
 		if !f.transfer.InPlace() {
 			s.input = int64(c.MaxRows) * int64(before.buffers.widths[len(before.buffers.widths)-1]) * 4
 		}
+	}
+	if err := q.Reserve(c.MaxRows, s.quantized); err != nil {
+		return err
 	}
 	tensor := func(bytes int64) (kernels.Tensor, error) {
 		b, err := f.alloc(q.Device(), bytes)

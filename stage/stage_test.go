@@ -95,11 +95,13 @@ func TestOverheadIsWhatIsAllocated(t *testing.T) {
 	for n := 1; n <= 4; n++ {
 		var layers []stage.Layer
 		for range n {
-			layers = append(layers, &stagetest.Layer{Called: "layer", Width: 100, Scratch: 50})
+			layers = append(layers, &stagetest.Layer{Called: "layer", Width: 100, Scratch: 50, Quantized: 90})
 		}
 		s, err := stage.Load(t.Context(), 0, d, layers, nil, true, config, nil)
 		require.NoError(t, err)
-		assert.Equal(t, config.Overhead(layers, 0), d.Allocated(), "%d layers", n)
+		overhead, err := config.Overhead(d.Info(), layers, 0)
+		require.NoError(t, err)
+		assert.Equal(t, overhead, d.Allocated(), "%d layers", n)
 		require.NoError(t, s.Close())
 		assert.Zero(t, d.Allocated())
 	}

@@ -19,6 +19,7 @@ import (
 type Layer struct {
 	Called         string
 	Width, Scratch int
+	Quantized      int
 	Factor, Term   float32
 	Costs          packer.Cost
 
@@ -35,7 +36,9 @@ type Layer struct {
 func (l *Layer) Name() string { return l.Called }
 
 // Shape implements stage.Layer.
-func (l *Layer) Shape() stage.Shape { return stage.Shape{Width: l.Width, Scratch: l.Scratch} }
+func (l *Layer) Shape() stage.Shape {
+	return stage.Shape{Width: l.Width, Scratch: l.Scratch, Quantized: l.Quantized}
+}
 
 // Cost implements stage.Layer.
 func (l *Layer) Cost(device.Info, stage.Config) (packer.Cost, error) { return l.Costs, nil }

@@ -20,7 +20,8 @@ type head struct {
 func (h *head) Name() string { return "output head" }
 
 func (h *head) Shape() stage.Shape {
-	return stage.Shape{Width: h.output.matrix.Rows, Scratch: 2 * h.output.matrix.Cols, Outputs: true}
+	m := h.output.matrix
+	return stage.Shape{Width: m.Rows, Scratch: 2 * m.Cols, Quantized: quantized(m), Outputs: true}
 }
 
 func (h *head) Cost(d device.Info, _ stage.Config) (packer.Cost, error) {

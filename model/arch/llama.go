@@ -132,7 +132,11 @@ func (l *llamaBlock) Name() string { return fmt.Sprintf("block %d", l.number) }
 
 func (l *llamaBlock) Shape() stage.Shape {
 	attention := l.width + 2*l.heads*l.headDim + 2*l.kvHeads*l.headDim
-	return stage.Shape{Width: l.width, Scratch: max(attention, l.width+2*l.hidden)}
+	return stage.Shape{
+		Width:     l.width,
+		Scratch:   max(attention, l.width+2*l.hidden),
+		Quantized: quantized(l.q, l.k, l.v, l.output, l.gate, l.up, l.down),
+	}
 }
 
 func (l *llamaBlock) cacheSpec(c stage.Config) kernels.CacheSpec {

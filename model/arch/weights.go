@@ -108,3 +108,14 @@ func (w *weights) share(s *shared) kernels.Weight {
 	})
 	return c.weight
 }
+
+// quantized returns the widest row that products with these matrices read in
+// quantized form.
+func quantized(matrices ...kernels.Matrix) (widest int) {
+	for _, m := range matrices {
+		if m.Type == kernels.Q8_0 || m.Type == kernels.Q4_0 {
+			widest = max(widest, m.Cols)
+		}
+	}
+	return widest
+}

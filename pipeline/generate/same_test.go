@@ -31,7 +31,11 @@ func TestSameBits(t *testing.T) {
 				t.Skip("the model is not beside the repository: ", err)
 			}
 			defer m.Close()
-			for _, kv := range []kernels.Type{kernels.F32, kernels.F16, kernels.Q8_0} {
+			caches := []kernels.Type{kernels.F32, kernels.F16, kernels.Q8_0}
+			if testing.Short() {
+				caches = caches[1:2]
+			}
+			for _, kv := range caches {
 				t.Run(kv.String(), func(t *testing.T) { sameBits(t, m, kv) })
 			}
 		})

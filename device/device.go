@@ -46,6 +46,15 @@ type Info struct {
 	Free        int64  // bytes free when it was looked at
 	Cores       []int  // of a CPU device: the system's numbers of its cores
 	SIMD        string // of a CPU device: the level its kernels use, such as "avx512-vnni"
+	Rates       Rates  // how fast it is, where package kernels/calibrate has measured that
+}
+
+// Rates is how fast a device is, all of it together. The zero value says that
+// nobody has measured it.
+type Rates struct {
+	Memory  float64 // bytes of weights that a product of one row reads a second
+	Float   float64 // multiply-adds a second of a product of many rows with F32, F16 or BF16 weights
+	Integer float64 // the same with Q8_0 or Q4_0 weights
 }
 
 // Device is an open device. Its methods may be called from any goroutine.

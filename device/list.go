@@ -24,6 +24,20 @@ type Place struct {
 	Info   Info
 	Budget int64   // bytes that the stage may hold; negative: none was given
 	Speed  float64 // relative to the list's others; 0: not given
+
+	Guessed bool // nobody gave the speed: it is WhatIf's guess
+}
+
+// String is the place as a device list has it: "cuda:0=1073741824@2".
+func (p Place) String() string {
+	s := p.Info.Name
+	if p.Budget >= 0 {
+		s += fmt.Sprintf("=%d", p.Budget)
+	}
+	if p.Speed > 0 && !p.Guessed {
+		s += "@" + strconv.FormatFloat(p.Speed, 'g', -1, 64)
+	}
+	return s
 }
 
 // ListError says that a device list can't be understood, as opposed to a device
@@ -79,7 +93,7 @@ func Resolve(list string, threads int) ([]Place, error) {
 			if err != nil {
 				return nil, fmt.Errorf("device %s: %w", info.Name, err)
 			}
-			places = append(places, Place{info, budget, c.Speed})
+			places = append(places, Place{Info: info, Budget: budget, Speed: c.Speed})
 		}
 	}
 	return places, nil

@@ -13,8 +13,9 @@ type Transfer interface {
 	// Move makes n bytes of src, from offset 0, available to work enqueued on
 	// the receiving queue after the call, once ready is done. It returns the
 	// buffer that holds them: src itself where the receiver can read it in
-	// place, else into.
-	Move(into, src Buffer, n int64, ready Event) Buffer
+	// place, else into. Where the receiver computes on the host it waits for
+	// ready, until ctx ends. It is called outside the queue's Begin and End.
+	Move(ctx context.Context, into, src Buffer, n int64, ready Event) (Buffer, error)
 
 	// InPlace says that Move always returns src, so that no buffer to receive
 	// into is needed.
@@ -46,17 +47,16 @@ func NewTransfer(from Device, to Queue) (Transfer, error) {
 		}
 	}
 	if from.Info().Kind == CPU && to.Device().Info().Kind == CPU {
-		return inPlace{to}, nil
+		return inPlace{}, nil
 	}
 	return nil, fmt.Errorf("no path for activations from %s to %s", from.Info().Name, to.Device().Info().Name)
 }
 
 // inPlace joins two devices that share the host's memory: nothing moves.
-type inPlace struct{ to Queue }
+type inPlace struct{}
 
-func (t inPlace) Move(_, src Buffer, _ int64, ready Event) Buffer {
-	t.to.After(ready)
-	return src
+func (inPlace) Move(ctx context.Context, _, src Buffer, _ int64, ready Event) (Buffer, error) {
+	return src, ready.Wait(ctx)
 }
 
 func (inPlace) InPlace() bool { return true }

@@ -44,7 +44,9 @@ type Queue interface {
 	Embed(dst Tensor, table Weight, rows Rows)
 
 	// RMSNorm writes x[i][j]·g[j]/sqrt(mean(x[i]²)+eps) to dst; both [n, cols],
-	// gain [1, cols]. The squares are summed in float64, in order.
+	// gain [1, cols]. The squares are summed in float64: 16 sums, the i-th of
+	// columns i, i+16, i+32 and so on, in order; then the upper 8 are added to
+	// the lower 8, of those the upper 4 to the lower 4, and so on.
 	RMSNorm(dst, x Tensor, gain Weight, eps float32)
 
 	// MatMul writes x·Wᵀ to each product's Dst: x [n, k], W [m, k], Dst [n, m].
@@ -72,11 +74,14 @@ type Queue interface {
 	// Attention writes softmax(q·Kᵀ·scale)·V to dst, both [n, heads·headDim],
 	// over the positions 0 to the row's own, all of them from the cache. heads
 	// is a multiple of the cache's; consecutive heads share one of the cache's.
-	// The softmax is online, in blocks of PageTokens positions from 0 on.
+	// The softmax is online, in blocks of PageTokens positions from 0 on. A
+	// block's weights are added by halves, those behind the row's position being
+	// 0: the upper 16 to the lower 16, then of those the upper 8, and so on. Its
+	// weighted values are summed in order, and then added to those before it.
 	Attention(dst, q Tensor, c Cache, scale float32, rows Rows)
 
 	// SwiGLU writes gate/(1+exp(-gate))·up to dst; all of one shape. dst may be
-	// gate or up.
+	// gate or up. A gate of -Inf gives NaN.
 	SwiGLU(dst, gate, up Tensor)
 
 	// Add adds x to dst, both of one shape.

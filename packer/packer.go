@@ -5,15 +5,17 @@
 // caller's own. The packer sees numbers only: what an entry costs on each
 // device, what a device may hold. It never touches a file or a device, so the
 // same functions plan for machines that aren't there.
+//
+// FirstFit and Balanced cut the entries into runs, Check judges a cut that came
+// from elsewhere, and Explain says what a cut takes and what ended each run.
+// Sums of bytes that would pass the largest int64 stay there.
 package packer
-
-import "errors"
 
 // Cost is what one entry takes on one device.
 type Cost struct {
 	Weights int64   // bytes of weights, as they will lie on that device
 	State   int64   // bytes that requests leave behind there: key/value pages
-	Shared  string  // weights under one non-empty name are counted once a device (a tied head)
+	Shared  string  // weights under one non-empty name are counted once a run (a tied head); see Memory
 	Fixed   float64 // seconds a batch, whatever its rows
 	PerRow  float64 // seconds a row
 }
@@ -25,16 +27,33 @@ type Entry struct {
 	Costs    []Cost // one a device, in the order of the devices
 }
 
-// Device is a place for a run.
+// Device is a place for a run. One device of a machine may stand at several
+// places, under the same name.
 type Device struct {
 	Name     string
-	Budget   int64   // bytes it may hold; negative: unlimited; 0: it takes nothing
-	Overhead int64   // bytes it needs besides its entries: activations, workspace
+	Budget   int64   // bytes its run may hold; negative: unlimited; 0: it takes nothing
+	Overhead int64   // bytes that any run needs here besides its entries
 	Link     float64 // seconds a byte of activations received
+	Memory   *Memory // what it shares with other devices; nil: nothing
+
+	// Run says what a run of the entries from to to-1 needs here beyond them
+	// and Overhead: activations, workspace. Nil: nothing. It may depend on the
+	// run in any way: a longer one may need less. A negative answer is an error
+	// where it's asked for. Balanced asks thousands of times: it should be
+	// quick, and must answer alike each time.
+	Run func(from, to int) int64
 }
 
-// Run is the contiguous entries From..To-1 on one device.
-type Run struct{ Device, From, To int }
+// Memory is what devices with the same pointer hold their runs in together: the
+// host's, under groups of its cores; a GPU's, at both of its places.
+//
+// Devices of one non-empty Name in one Memory are one device: weights under one
+// Shared name lie there once, at whichever of its places they are used. A place's
+// own Budget counts them in each run.
+type Memory struct {
+	Name   string
+	Budget int64 // bytes that all their runs together may hold; negative: unlimited
+}
 
-// ErrNoFit says that the entries don't fit the devices' budgets.
-var ErrNoFit = errors.New("the model doesn't fit the devices' budgets")
+// Run is the contiguous entries From to To-1 on one device.
+type Run struct{ Device, From, To int }

@@ -45,6 +45,11 @@ func budgets(bytes ...int64) []Device {
 
 const unlimited = -1
 
+// perEntry is a run's need of these many bytes for each of its entries.
+func perEntry(bytes int64) func(from, to int) int64 {
+	return func(from, to int) int64 { return bytes * int64(to-from) }
+}
+
 func TestFirstFit(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -137,6 +142,36 @@ func TestFirstFit(t *testing.T) {
 			},
 			devices: budgets(7, 8),
 			want:    []Run{{0, 0, 1}, {1, 1, 2}},
+		}, {
+			name:    "what the run itself needs counts against the budget",
+			entries: blocks(2, 4, 4, 4),
+			devices: []Device{{Budget: 10, Run: perEntry(1)}, {Budget: 5, Run: perEntry(1)}},
+			want:    []Run{{0, 0, 2}, {1, 2, 3}},
+		}, {
+			name:    "an entry stays where the run with it fits, though it wouldn't without what follows",
+			entries: blocks(2, 1, 1, 1),
+			devices: []Device{{Budget: 5, Run: func(from, to int) int64 { return []int64{0, 0, 9, 0}[to] }}, {Budget: unlimited}},
+			want:    []Run{{0, 0, 1}, {1, 1, 3}}, // though 0 to 2 would have fitted on the first
+		}, {
+			name:    "a common memory counts the runs before",
+			entries: blocks(3, 4, 4, 4),
+			devices: func() []Device {
+				host := &Memory{Name: "host", Budget: 9}
+				return []Device{{Budget: 5, Memory: host}, {Budget: unlimited, Memory: host}, {Budget: unlimited}}
+			}(),
+			want: []Run{{0, 0, 1}, {1, 1, 2}, {2, 2, 3}},
+		}, {
+			name: "weights of one name lie once in a device's memory, at both of its places",
+			entries: []Entry{
+				{Costs: same(3, Cost{Weights: 6, Shared: "table"})},
+				{Costs: same(3, Cost{Weights: 3})},
+				{Costs: same(3, Cost{Weights: 6, Shared: "table", State: 1})},
+			},
+			devices: func() []Device {
+				gpu := &Memory{Name: "gpu", Budget: 7}
+				return []Device{{Name: "gpu", Budget: unlimited, Memory: gpu}, {Name: "cpu", Budget: 3}, {Name: "gpu", Budget: unlimited, Memory: gpu}}
+			}(),
+			want: []Run{{0, 0, 1}, {1, 1, 2}, {2, 2, 3}},
 		},
 	}
 	for _, test := range tests {
@@ -149,122 +184,71 @@ func TestFirstFit(t *testing.T) {
 	}
 }
 
-func TestFirstFitSaysWhatHasNoRoom(t *testing.T) {
-	_, err := FirstFit(blocks(2, 4, 9, 4), budgets(5, 10))
-	require.ErrorIs(t, err, ErrNoFit)
-	require.EqualError(t, err, "the model doesn't fit the devices' budgets: "+
-		"entry 2 (block 2) is 3 bytes too large for b: it needs 4 there beside 9, overhead included, and the budget is 10")
-
-	_, err = FirstFit(blocks(2, 4), budgets(3, 0))
-	require.ErrorContains(t, err, "entry 0 (block 0) is 1 bytes too large for a:", "not for the device that takes nothing")
-
-	_, err = FirstFit(blocks(2, 4), budgets(0, 0))
-	require.ErrorIs(t, err, ErrNoFit)
-	require.ErrorContains(t, err, "entry 0 (block 0) is 4 bytes too large for a:")
-	require.ErrorContains(t, err, "the budget is 0")
-}
-
-func TestBalanced(t *testing.T) {
+func TestWhatHasNoRoom(t *testing.T) {
+	host := &Memory{Name: "host", Budget: 10}
+	gpu := &Memory{Name: "gpu", Budget: 12}
+	head := Entry{Name: "head", Costs: same(3, Cost{Weights: 9, Shared: "table"})}
 	tests := []struct {
 		name    string
 		entries []Entry
 		devices []Device
-		want    []Run
+		want    string
 	}{
 		{
-			name:    "no entries take no device",
-			entries: nil, devices: budgets(10),
-			want: nil,
+			"the first entry", blocks(1, 23, 4), []Device{{Name: "cpu", Budget: 10, Overhead: 2, Run: perEntry(3)}},
+			"device cpu: budget 10 bytes, its first entry block 0 needs 23 bytes beside 5 bytes of overhead: 18 bytes short, and 25 bytes with the entry after it",
 		}, {
-			name:    "equal devices get equal shares",
-			entries: timed(3, 1, 1, 1, 1, 1, 1), devices: budgets(unlimited, unlimited, unlimited),
-			want: []Run{{0, 0, 2}, {1, 2, 4}, {2, 4, 6}},
+			"a later entry, on the last device", blocks(2, 4, 9, 4), budgets(5, 10),
+			"device b: budget 10 bytes, block 2 needs 4 bytes beside 9 bytes of the entries before it: 3 bytes short",
 		}, {
-			name:    "the slowest run is what counts",
-			entries: timed(2, 5, 1, 1, 1, 1), devices: budgets(unlimited, unlimited),
-			want: []Run{{0, 0, 1}, {1, 1, 5}},
+			"all that follows", blocks(1, 4, 9, 4, 5), []Device{{Budget: 5, Overhead: 1}},
+			"device 0: budget 5 bytes, block 1 needs 9 bytes beside 4 bytes of the entries before it and 1 bytes of overhead: 9 bytes short, and 18 bytes with the 2 entries after it",
 		}, {
-			name: "a faster device gets more",
-			entries: []Entry{
-				{Costs: []Cost{{PerRow: 1}, {PerRow: 3}}},
-				{Costs: []Cost{{PerRow: 1}, {PerRow: 3}}},
-				{Costs: []Cost{{PerRow: 1}, {PerRow: 3}}},
-				{Costs: []Cost{{PerRow: 1}, {PerRow: 3}}},
-			},
-			devices: budgets(unlimited, unlimited),
-			want:    []Run{{0, 0, 3}, {1, 3, 4}},
+			"not the device that takes nothing", blocks(2, 4), budgets(3, 0),
+			"device a: budget 3 bytes, its first entry block 0 needs 4 bytes: 1 bytes short",
 		}, {
-			name:    "budgets come before times",
-			entries: timed(2, 1, 1, 1, 1), devices: budgets(1, unlimited),
-			want: []Run{{0, 0, 1}, {1, 1, 4}},
+			"no device takes anything", blocks(2, 4), budgets(0, 0),
+			"device a: budget 0 bytes, its first entry block 0 needs 4 bytes: 4 bytes short",
 		}, {
-			name:    "a device that would not help is left out",
-			entries: timed(3, 5, 1), devices: budgets(unlimited, unlimited, unlimited),
-			want: []Run{{0, 0, 1}, {1, 1, 2}},
+			"an entry of nothing on a device that takes nothing", []Entry{{Costs: same(1, Cost{})}}, budgets(0),
+			"device a: budget 0 bytes, it takes nothing",
 		}, {
-			name:    "a device of budget 0 is left out",
-			entries: timed(3, 1, 1), devices: budgets(unlimited, 0, unlimited),
-			want: []Run{{0, 0, 1}, {2, 1, 2}},
+			"a common memory", blocks(2, 6, 6), []Device{{Name: "a", Budget: 7, Memory: host}, {Name: "b", Budget: unlimited, Memory: host}},
+			"device b in memory host: budget 10 bytes, of which other runs hold 6 bytes, its first entry block 1 needs 6 bytes: 2 bytes short",
 		}, {
-			name:    "of equal cuts, the one with fewer devices",
-			entries: timed(3, 4, 1, 3), devices: budgets(unlimited, unlimited, unlimited),
-			want: []Run{{0, 0, 1}, {1, 1, 3}}, // 4 4, not 4 1 3
-		}, {
-			name:    "even where the faster start would take more devices",
-			entries: timed(3, 1, 1, 9), devices: budgets(unlimited, unlimited, unlimited),
-			want: []Run{{0, 0, 2}, {1, 2, 3}}, // 2 9, not 1 1 9
-		}, {
-			name:    "of equal cuts, the more even one",
-			entries: timed(3, 1, 1, 1, 1, 4), devices: budgets(3, 3, 1),
-			want: []Run{{0, 0, 2}, {1, 2, 4}, {2, 4, 5}}, // 2 2 4, not 1 3 4 or 3 1 4
-		}, {
-			name: "of equal cuts, the one that takes less in all",
-			entries: []Entry{
-				{Costs: []Cost{{Weights: 1, Fixed: 4}, {Weights: 1, Fixed: 4}}},
-				{Costs: []Cost{{Weights: 1, Fixed: 1}, {Weights: 1, Fixed: 1}}},
-				{Costs: []Cost{{Weights: 1, Fixed: 1}, {Weights: 1, Fixed: 3}}},
-				{Costs: []Cost{{Weights: 1, Fixed: 9}, {Weights: 1, Fixed: 6}}},
-			},
-			devices: budgets(unlimited, unlimited),
-			want:    []Run{{0, 0, 3}, {1, 3, 4}},
-		}, {
-			name: "what a device receives takes its time",
-			entries: []Entry{
-				{OutBytes: 100, Costs: same(2, Cost{Fixed: 2})},
-				{OutBytes: 1, Costs: same(2, Cost{Fixed: 2})},
-				{OutBytes: 1, Costs: same(2, Cost{Fixed: 1})},
-			},
-			devices: []Device{{Budget: unlimited}, {Budget: unlimited, Link: 0.1}},
-			want:    []Run{{0, 0, 2}, {1, 2, 3}}, // 4 and 1.1, not 2 and 13
-		}, {
-			name:    "the model's input takes no link's time",
-			entries: timed(2, 1, 1), devices: []Device{{Budget: 0}, {Budget: unlimited, Link: 1e9}},
-			want: []Run{{1, 0, 2}},
-		}, {
-			name:    "overhead counts against the budget",
-			entries: blocks(2, 1, 1, 5, 5), devices: []Device{{Budget: 7}, {Budget: 10, Overhead: 5}},
-			want: []Run{{0, 0, 3}, {1, 3, 4}},
+			"a common memory, of which the same weights are part",
+			[]Entry{{Costs: same(3, Cost{Weights: 9, Shared: "table", State: 1})}, blocks(3, 8)[0], head, blocks(3, 5)[0]},
+			[]Device{{Name: "gpu", Budget: unlimited, Memory: gpu}, {Name: "cpu", Budget: 8}, {Name: "gpu", Budget: unlimited, Memory: gpu}},
+			"device gpu in memory gpu: budget 12 bytes, of which other runs hold 1 bytes, block 0 needs 5 bytes beside 9 bytes of the entries before it: 3 bytes short",
 		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			runs, err := Balanced(test.entries, test.devices)
-			require.NoError(t, err)
-			require.Equal(t, test.want, runs)
-			require.NoError(t, Check(test.entries, test.devices, runs))
+			for _, pack := range []func([]Entry, []Device) ([]Run, error){FirstFit, Balanced} {
+				_, err := pack(test.entries, test.devices)
+				require.ErrorIs(t, err, ErrNoFit)
+				require.EqualError(t, err, "the model doesn't fit: "+test.want)
+			}
 		})
 	}
 }
 
-func TestBalancedSaysWhatIsNeededInAll(t *testing.T) {
-	_, err := Balanced(blocks(2, 4, 9, 4), budgets(5, 10))
-	require.ErrorIs(t, err, ErrNoFit)
-	require.EqualError(t, err, "the model doesn't fit the devices' budgets: "+
-		"entry 2 (block 2) is 3 bytes too large for b: it needs 4 there beside 9, overhead included, and the budget is 10; "+
-		"all entries on one device would take 17, and the budgets add up to 15")
+func TestNoFitErrorHasTheNumbers(t *testing.T) {
+	_, err := FirstFit(blocks(3, 4, 9, 4, 4), budgets(5, 10, 0))
+	var e *NoFitError
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, &NoFitError{
+		Spill: Spill{Device: "b", Entry: "block 2", Run: Run{1, 1, 3}, Need: 4, Held: 9, Budget: 10, Short: 3},
+		Rest:  1, InAll: 7,
+		Before: []Spill{{Device: "a", Entry: "block 1", Run: Run{0, 0, 2}, Need: 9, Held: 4, Budget: 5, Short: 8}},
+	}, e)
+	require.Equal(t, "device b: budget <10>, block 2 needs <4> beside <9> of the entries before it: <3> short, and <7> with the entry after it",
+		e.Describe(func(n int64) string { return fmt.Sprintf("<%d>", n) }))
 
-	_, err = Balanced(blocks(3, math.MaxInt64, 0), []Device{{Budget: math.MaxInt64 - 1}, {Budget: math.MaxInt64 - 1}, {Budget: 0}})
-	require.ErrorContains(t, err, fmt.Sprintf("the budgets add up to %d", int64(math.MaxInt64)), "and don't overflow")
+	huge := math.MaxInt64 - 1
+	_, err = Balanced(blocks(3, math.MaxInt64, 0), budgets(int64(huge), int64(huge), 0))
+	require.ErrorAs(t, err, &e)
+	require.EqualValues(t, 1, e.Short)
 }
 
 func TestArgumentsAreChecked(t *testing.T) {
@@ -288,13 +272,19 @@ func TestArgumentsAreChecked(t *testing.T) {
 		{"NaN link", cost(Cost{}), []Device{{Link: math.NaN()}}, "device 0: an overhead of 0 bytes and a link of NaN"},
 		{"weights and state overflow", cost(Cost{Weights: math.MaxInt64, State: 1}), one, "more than 2^63"},
 		{"entries overflow", blocks(1, math.MaxInt64, 1), one, "entry 1 (block 1) on a"},
+		{"a run's need is negative", blocks(1, 1), []Device{{Budget: 9, Run: perEntry(-7)}}, "device 0: a run of the entries 0 to 0 is said to need -7 bytes"},
+		{"a run's need is negative where there is no budget", blocks(1, 1), []Device{{Budget: -1, Run: perEntry(-7)}}, "-7 bytes"},
 		{"overhead overflows", cost(Cost{Weights: math.MaxInt64}), []Device{{Overhead: 1, Budget: -1}}, "more than 2^63"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			for _, pack := range []func([]Entry, []Device) ([]Run, error){
 				FirstFit, Balanced,
-				func(e []Entry, d []Device) ([]Run, error) { return nil, Check(e, d, nil) },
+				func(e []Entry, d []Device) ([]Run, error) { return nil, Check(e, d, []Run{{0, 0, len(e)}}) },
+				func(e []Entry, d []Device) ([]Run, error) {
+					_, err := Explain(e, d, []Run{{0, 0, len(e)}})
+					return nil, err
+				},
 			} {
 				_, err := pack(test.entries, test.devices)
 				require.ErrorContains(t, err, test.want)
@@ -334,7 +324,21 @@ func TestCheck(t *testing.T) {
 	}
 	err := Check(entries, devices, []Run{{0, 0, 3}, {2, 3, 4}})
 	require.ErrorIs(t, err, ErrNoFit)
-	require.ErrorContains(t, err, "entry 2 (block 2) is 1 bytes too large for a")
+	require.EqualError(t, err, "the model doesn't fit: device a: budget 2 bytes, block 2 needs 1 bytes beside 2 bytes of the entries before it: 1 bytes short")
+
+	// The first entry that is too much is named, with what is too much in all.
+	err = Check(entries, devices, []Run{{1, 0, 4}})
+	require.EqualError(t, err, "the model doesn't fit: device b: budget 2 bytes, block 2 needs 1 bytes beside 2 bytes of the entries before it: 1 bytes short, and 2 bytes with the entry after it")
+
+	// A run may fit though a shorter one wouldn't.
+	devices[0].Run = func(from, to int) int64 { return []int64{0, 9, 0}[to] }
+	require.NoError(t, Check(entries, devices, []Run{{0, 0, 2}, {2, 2, 4}}))
+	require.ErrorIs(t, Check(entries, devices, []Run{{0, 0, 1}, {2, 1, 4}}), ErrNoFit)
+
+	host := &Memory{Name: "host", Budget: 3}
+	devices = []Device{{Budget: 2, Memory: host}, {Budget: 2, Memory: host}, {Budget: unlimited}}
+	require.NoError(t, Check(entries, devices, []Run{{0, 0, 2}, {1, 2, 3}, {2, 3, 4}}))
+	require.ErrorContains(t, Check(entries, devices, []Run{{0, 0, 2}, {1, 2, 4}}), "memory host: budget 3 bytes, of which other runs hold 2 bytes")
 }
 
 func TestLoad(t *testing.T) {
@@ -350,4 +354,11 @@ func TestLoad(t *testing.T) {
 	bytes, seconds = Load(entries, devices, Run{0, 1, 3})
 	require.EqualValues(t, 1000+100+3, bytes)
 	require.Equal(t, 2+4+0.25*8, seconds, "with the eight bytes that it receives")
+
+	devices[0].Run = func(from, to int) int64 { return int64(10000*from + 100000*to) }
+	bytes, _ = Load(entries, devices, Run{0, 1, 3})
+	require.EqualValues(t, 1000+100+3+310000, bytes)
+	devices[0].Run = func(int, int) int64 { return math.MaxInt64 }
+	bytes, _ = Load(entries, devices, Run{0, 1, 3})
+	require.EqualValues(t, math.MaxInt64, bytes, "and doesn't overflow")
 }

@@ -19,13 +19,15 @@ const (
 // Config is what a pipeline is made for. The zero value is not useful; New and
 // NewPlan start from the defaults and apply options.
 type Config struct {
-	Devices  string // a device list
-	Threads  int    // most CPU threads in all; 0: as many as cores
-	Pack     Pack
-	InFlight int   // micro-batches in flight; 0: as many as stages
-	Queue    []int // depth of the link into each stage; the last stands for those after it
-	MaxBatch int   // most rows in a micro-batch
-	Reserve  int64 // bytes to leave free on each device; negative: 256 MiB on a GPU, nothing on the CPU
+	Devices   string // a device list
+	Imagined  bool   // Devices are of a machine that isn't at hand: for plans only
+	Placement string // a placement file's path; instead of Devices and Pack
+	Threads   int    // most CPU threads in all; 0: as many as cores
+	Pack      Pack
+	InFlight  int   // micro-batches in flight; 0: as many as stages
+	Queue     []int // depth of the link into each stage; the last stands for those after it
+	MaxBatch  int   // most rows in a micro-batch
+	Reserve   int64 // bytes to leave free on each device; negative: 256 MiB on a GPU, nothing on the CPU
 
 	// Progress, if not nil, is told after each layer how many bytes of weights
 	// are loaded and how many there are in all. It is called from one goroutine
@@ -86,6 +88,19 @@ func (c Config) depth(stage int) int { return c.Queue[min(stage, len(c.Queue)-1)
 // GPU, then the CPU.
 func WithDevices(list string) Option {
 	return func(c *Config) error { c.Devices = list; return nil }
+}
+
+// WithImagined plans for a device list of a machine that isn't at hand: budgets
+// stand for its memory, speeds for what would be measured. Such a plan can't be
+// started.
+func WithImagined(list string) Option {
+	return func(c *Config) error { c.Devices, c.Imagined = list, true; return nil }
+}
+
+// WithPlacement places the layers as a file says, in place of a device list and
+// of packing; see package placement for what it holds.
+func WithPlacement(path string) Option {
+	return func(c *Config) error { c.Placement = path; return nil }
 }
 
 // WithThreads limits the CPU threads that devices without core numbers use.

@@ -42,7 +42,7 @@ type Pipeline struct {
 
 // New plans a pipeline for the layers and starts it; see NewPlan and Start.
 func New(ctx context.Context, layers []stage.Layer, options ...Option) (*Pipeline, error) {
-	plan, err := NewPlan(layers, options...)
+	plan, err := NewPlan(ctx, layers, options...)
 	if err != nil {
 		return nil, err
 	}
@@ -52,6 +52,9 @@ func New(ctx context.Context, layers []stage.Layer, options ...Option) (*Pipelin
 // Start opens the plan's devices, loads the layers onto them and starts the
 // stages. ctx limits the loading only. When it fails, nothing is left behind.
 func (p *Plan) Start(ctx context.Context) (_ *Pipeline, err error) {
+	if p.config.Imagined {
+		return nil, errors.New("a plan for imagined devices can't be started")
+	}
 	n := p.stage.InFlight
 	l := &Pipeline{
 		plan:    p,

@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -71,17 +72,17 @@ func TestBatchesFlowInOrder(t *testing.T) {
 // A batch that fails, or makes the stage or one of its device's workers panic,
 // ends with an error that says where; the batches around it end well.
 func TestFailureEndsOneBatchOnly(t *testing.T) {
-	const fail, panics, worker = 101, 102, 103
+	const fail, panics, worker, ends = 101, 102, 103, 104
 	layers := doubling(5)
 	broken := layers[3].(*stagetest.Layer)
-	broken.FailToken, broken.PanicToken, broken.WorkerPanicToken = fail, panics, worker
+	broken.FailToken, broken.PanicToken, broken.WorkerPanicToken, broken.GoexitToken = fail, panics, worker, ends
 	for _, devices := range []string{"cpu", "cpu/2", "cpu/5"} {
 		t.Run(devices, func(t *testing.T) {
 			p, err := pipeline.New(t.Context(), layers, pipeline.WithDevices(devices), pipeline.WithInFlight(4), pipeline.WithMaxBatch(8))
 			require.NoError(t, err)
 			defer func() { require.NoError(t, p.Close()) }()
 			for range 10 {
-				for _, token := range []int32{7, fail, panics, worker, 8} {
+				for _, token := range []int32{7, fail, panics, worker, ends, 8} {
 					send(t, p, 1, token)
 					b := <-p.Done()
 					if token < 100 {
@@ -96,8 +97,12 @@ func TestFailureEndsOneBatchOnly(t *testing.T) {
 					assert.Equal(t, where.Layers, at.Layers)
 					assert.Equal(t, where.Device.Name, at.Device)
 					assert.True(t, where.From <= 3 && 3 < where.To, "it was in stage %d", at.Stage)
-					assert.Equal(t, "block 3", at.Layer)
+					if token != ends {
+						assert.Equal(t, "block 3", at.Layer)
+					}
 					switch token {
+					case ends:
+						assert.ErrorContains(t, b.Err(), "ended the stage's goroutine")
 					case fail:
 						assert.ErrorIs(t, b.Err(), stagetest.ErrFail)
 					case panics:
@@ -110,6 +115,27 @@ func TestFailureEndsOneBatchOnly(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Stages that share a device take turns: waiting for it is not work.
+func TestBusyIsTheTimeOnTheDevice(t *testing.T) {
+	began := time.Now()
+	p, err := pipeline.New(t.Context(), doubling(4), pipeline.WithDevices("cpu:0,cpu:0,cpu:0,cpu:0"), pipeline.WithMaxBatch(4))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, p.Close()) }()
+	for range 2000 {
+		for range p.Plan().InFlight() {
+			send(t, p, 1)
+		}
+		for range p.Plan().InFlight() {
+			p.Release(<-p.Done())
+		}
+	}
+	var busy time.Duration
+	for _, s := range p.Stats() {
+		busy += s.Busy
+	}
+	assert.LessOrEqual(t, busy, time.Since(began))
 }
 
 func TestCloseLetsBatchesComeOut(t *testing.T) {
@@ -169,17 +195,17 @@ func TestPlan(t *testing.T) {
 		l.(*stagetest.Layer).Costs.Weights = 1 << 20
 		l.(*stagetest.Layer).Costs.Fixed = 1
 	}
-	plan, err := pipeline.NewPlan(layers, pipeline.WithDevices("cpu@1,cpu@2"))
+	plan, err := pipeline.NewPlan(t.Context(), layers, pipeline.WithDevices("cpu@1,cpu@2"))
 	require.NoError(t, err)
 	require.Len(t, plan.Stages, 2)
 	assert.Equal(t, "blocks 0-1", plan.Stages[0].Layers, "half the speed, half the layers")
 	assert.Equal(t, "blocks 2-5", plan.Stages[1].Layers)
 	assert.EqualValues(t, 4<<20, plan.Stages[1].Weights)
 
-	_, err = pipeline.NewPlan(layers, pipeline.WithDevices("cpu=1MiB"))
+	_, err = pipeline.NewPlan(t.Context(), layers, pipeline.WithDevices("cpu=1MiB"))
 	assert.ErrorIs(t, err, packer.ErrNoFit)
 
-	plan, err = pipeline.NewPlan(layers, pipeline.WithDevices("cpu=3200KiB,cpu"), pipeline.WithPack(pipeline.FirstFit), pipeline.WithMaxBatch(4))
+	plan, err = pipeline.NewPlan(t.Context(), layers, pipeline.WithDevices("cpu=3200KiB,cpu"), pipeline.WithPack(pipeline.FirstFit), pipeline.WithMaxBatch(4))
 	require.NoError(t, err)
 	assert.Equal(t, "blocks 0-2", plan.Stages[0].Layers)
 	assert.LessOrEqual(t, plan.Stages[0].Bytes(), plan.Stages[0].Budget)
@@ -197,9 +223,9 @@ func TestOptionsAreChecked(t *testing.T) {
 		pipeline.WithDevices("gpu:0"),
 		pipeline.WithDevices(""),
 	} {
-		_, err := pipeline.NewPlan(doubling(2), o)
+		_, err := pipeline.NewPlan(t.Context(), doubling(2), o)
 		assert.Error(t, err)
 	}
-	_, err := pipeline.NewPlan(nil)
+	_, err := pipeline.NewPlan(t.Context(), nil)
 	assert.Error(t, err)
 }

@@ -1,8 +1,8 @@
 package pipeline
 
 import (
-	"errors"
-	"fmt"
+	"context"
+	"math"
 
 	"github.com/leat-dev/leat/device"
 	"github.com/leat-dev/leat/packer"
@@ -12,125 +12,168 @@ import (
 // Plan says which layers go where, before anything is loaded.
 type Plan struct {
 	Stages []StagePlan
+	Notes  []string // what the user should know: layers that went to a placement's fallback
 
+	site   *Site
+	runs   []packer.Run
 	layers []stage.Layer
 	config Config
 	stage  stage.Config
+	alone  float64 // seconds that a batch takes where one place, the fastest, has all layers
 }
 
 // StagePlan is one stage of a plan.
 type StagePlan struct {
 	Device   device.Info
-	From, To int    // its layers: entries From to To-1 in forward order
-	Layers   string // the same in words: "embedding, blocks 0-3"
-	Weights  int64  // bytes of weights
-	State    int64  // bytes of key/value pages
-	Overhead int64  // bytes of activations and workspace
-	Budget   int64  // bytes that the device may hold; 0: no limit
+	Place    string  // the device as a list has it, with its budget and speed
+	From, To int     // its layers: entries From to To-1 in forward order
+	Layers   string  // the same in words: "embedding, blocks 0-3"
+	Entries  []Entry // the same one by one
+	Weights  int64   // bytes of weights; those that an earlier stage put on the same device are counted there
+	State    int64   // bytes of key/value pages
+	Overhead int64   // bytes of activations and workspace
+	Budget   int64   // bytes that the place may hold; 0: none was given
+	Memory   string  // what holds it, maybe together with other stages: the host's memory, or a GPU's
+	Room     int64   // bytes that all stages there may hold; 0: not known
+	Seconds  float64 // that a batch of the expected size takes, by estimate
+}
+
+// Entry is one layer of a stage.
+type Entry struct {
+	Name           string
+	Weights, State int64   // bytes
+	Seconds        float64 // a batch
 }
 
 // Bytes is all that the device will hold for the stage.
 func (s StagePlan) Bytes() int64 { return s.Weights + s.State + s.Overhead }
 
-// NewPlan places layers on devices. It opens no device and reads no weights. A
-// model that doesn't fit is an error that wraps packer.ErrNoFit.
-func NewPlan(layers []stage.Layer, options ...Option) (*Plan, error) {
-	c, err := newConfig(options)
+// NewPlan surveys the devices and plans for them; see Survey and Site.Plan.
+func NewPlan(ctx context.Context, layers []stage.Layer, options ...Option) (*Plan, error) {
+	s, err := Survey(ctx, layers, options...)
 	if err != nil {
 		return nil, err
 	}
-	if len(layers) == 0 {
-		return nil, errors.New("a pipeline of no layers")
-	}
-	places, err := device.Resolve(c.Devices, c.Threads)
-	if err != nil {
-		return nil, err
-	}
-	p := &Plan{layers: layers, config: c, stage: c.stage(min(len(places), len(layers)))}
-	runs, entries, devices, err := p.pack(places)
-	if err != nil {
-		return nil, err
-	}
-	p.stage = c.stage(len(runs))
-	for _, r := range runs {
-		s, err := p.describe(r, entries, places[r.Device], devices[r.Device])
-		if err != nil {
-			return nil, err
-		}
-		p.Stages = append(p.Stages, s)
-	}
-	return p, nil
+	return s.Plan(s.config.State)
 }
 
-// pack asks the packer, with the costs of every layer on every place.
-func (p *Plan) pack(places []device.Place) ([]packer.Run, []packer.Entry, []packer.Device, error) {
+// costs returns what every layer takes at every place, and what the places have.
+func (p *Plan) costs(places []device.Place) ([]packer.Entry, []packer.Device, error) {
 	infos := make([]device.Info, len(places))
-	devices := make([]packer.Device, len(places))
+	copied := false // activations cross from one memory to another
 	for i, at := range places {
 		infos[i] = at.Info
-		overhead, err := p.stage.Overhead(at.Info, p.layers, 0)
+		copied = copied || at.Info.Kind != device.CPU
+	}
+	devices := make([]packer.Device, len(places))
+	memories := map[string]*packer.Memory{}
+	for i, at := range places {
+		run, err := p.stage.Overheads(at.Info, p.layers, copied)
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, nil, err
 		}
-		devices[i] = packer.Device{Name: at.Info.Name, Budget: p.budget(at), Overhead: overhead}
+		devices[i] = packer.Device{Name: at.Info.Name, Budget: p.budget(at), Run: run, Memory: p.memory(memories, at)}
 	}
 	entries := make([]packer.Entry, len(p.layers))
 	for i, l := range p.layers {
 		e, err := stage.Entry(l, infos, p.stage)
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, nil, err
 		}
 		for d := range e.Costs {
-			e.Costs[d].PerRow *= float64(p.stage.Expect)
-			if speed := places[d].Speed; speed > 0 {
-				// Given speeds are relative to each other: they replace what is
-				// known of the devices, for which each is worth its cores.
-				speed /= float64(max(1, len(infos[d].Cores)))
-				e.Costs[d].Fixed /= speed
-				e.Costs[d].PerRow /= speed
-			}
+			p.seconds(&e.Costs[d], places[d])
 		}
 		entries[i] = e
 	}
-	cut := packer.Balanced
-	if p.config.Pack == FirstFit {
-		cut = packer.FirstFit
+	p.alone = math.Inf(1)
+	for d := range places {
+		var all float64
+		for _, e := range entries {
+			all += e.Costs[d].Fixed + e.Costs[d].PerRow
+		}
+		p.alone = min(p.alone, all)
 	}
-	runs, err := cut(entries, devices)
-	return runs, entries, devices, err
+	return entries, devices, nil
 }
 
-// budget is what a place may hold: what was asked, and on a GPU no more than is
-// free. The CPU's devices share the host's memory: for them see Fits.
+// budget is what a place may hold beside what this process's other pipelines
+// hold on its device.
 func (p *Plan) budget(at device.Place) int64 {
-	free := at.Info.Free - p.config.reserve(at.Info.Kind)
-	if at.Info.Kind == device.CPU || at.Budget >= 0 && at.Budget < free {
+	if at.Budget < 0 || p.config.Imagined {
 		return at.Budget
 	}
-	return max(0, free)
+	return max(0, at.Budget-device.InUse(at.Info.Name))
 }
 
-func (p *Plan) describe(r packer.Run, entries []packer.Entry, at device.Place, d packer.Device) (StagePlan, error) {
-	layers := p.layers[r.From:r.To]
-	overhead, err := p.stage.Overhead(at.Info, layers, 0)
-	s := StagePlan{
-		Device:   at.Info,
-		From:     r.From,
-		To:       r.To,
-		Layers:   stage.Describe(layers),
-		Overhead: overhead,
-		Budget:   max(0, d.Budget),
+// memory is what a place's device holds its stages in: the host's for all groups
+// of cores, a GPU's own. An imagined device has what its budget says.
+func (p *Plan) memory(known map[string]*packer.Memory, at device.Place) *packer.Memory {
+	name := at.Info.Name
+	if at.Info.Kind == device.CPU {
+		name = "the host's memory"
 	}
-	counted := map[string]bool{}
-	for _, e := range entries[r.From:r.To] {
-		c := e.Costs[r.Device]
-		s.State += c.State
-		if c.Shared == "" || !counted[c.Shared] {
-			s.Weights += c.Weights
-			counted[c.Shared] = true
+	m := known[name]
+	if m == nil {
+		m = &packer.Memory{Name: name, Budget: -1}
+		if at.Info.Free > 0 && !p.config.Imagined {
+			m.Budget = max(0, at.Info.Free-p.config.reserve(at.Info.Kind))
 		}
+		known[name] = m
 	}
-	return s, err
+	return m
+}
+
+// seconds turns a cost into what a batch of the expected size takes at a place.
+func (p *Plan) seconds(c *packer.Cost, at device.Place) {
+	c.PerRow *= float64(p.stage.Expect)
+	if at.Speed > 0 {
+		// Given speeds are relative to each other: they replace what is known of
+		// the devices, for which each is worth its cores.
+		speed := at.Speed / float64(max(1, len(at.Info.Cores)))
+		c.Fixed /= speed
+		c.PerRow /= speed
+	}
+}
+
+// describe sets the plan's stages.
+func (p *Plan) describe(runs []packer.Run, entries []packer.Entry, places []device.Place) error {
+	p.stage = p.config.stage(len(runs))
+	there := map[[2]string]bool{} // what lies on a device under a shared name
+	for i, r := range runs {
+		at := places[r.Device]
+		layers := p.layers[r.From:r.To]
+		s := StagePlan{
+			Device: at.Info,
+			Place:  at.String(),
+			From:   r.From,
+			To:     r.To,
+			Layers: stage.Describe(layers),
+			Budget: max(0, at.Budget),
+		}
+		m := p.memory(map[string]*packer.Memory{}, at)
+		s.Memory, s.Room = m.Name, max(0, m.Budget)
+		copied := i > 0 && (at.Info.Kind != device.CPU || places[runs[i-1].Device].Info.Kind != device.CPU)
+		overhead, err := p.stage.Overheads(at.Info, p.layers[max(0, r.From-1):r.To], copied)
+		if err != nil {
+			return err
+		}
+		s.Overhead = overhead(min(1, r.From), r.To-max(0, r.From-1))
+		for _, e := range entries[r.From:r.To] {
+			c := e.Costs[r.Device]
+			own := Entry{Name: e.Name, Weights: c.Weights, State: c.State, Seconds: c.Fixed + c.PerRow}
+			shared := [2]string{at.Info.Name, c.Shared}
+			if c.Shared != "" && there[shared] {
+				own.Weights = 0
+			}
+			there[shared] = true
+			s.Entries = append(s.Entries, own)
+			s.Weights += own.Weights
+			s.State += own.State
+			s.Seconds += own.Seconds
+		}
+		p.Stages = append(p.Stages, s)
+	}
+	return nil
 }
 
 // InFlight is how many micro-batches the plan keeps in flight.
@@ -139,20 +182,34 @@ func (p *Plan) InFlight() int { return p.stage.InFlight }
 // MaxBatch is the most rows in a micro-batch.
 func (p *Plan) MaxBatch() int { return p.stage.MaxRows }
 
-// Fits says whether the host's memory holds what the plan puts on its CPU
-// devices, with the numbers in the error. Devices with unknown memory fit.
-func (p *Plan) Fits() error {
-	var need, free int64
-	for _, s := range p.Stages {
-		if s.Device.Kind == device.CPU {
-			need += s.Bytes()
-			free = s.Device.Free
+// Crossings is how often activations go from one device to another.
+func (p *Plan) Crossings() int {
+	n := 0
+	for i := 1; i < len(p.Stages); i++ {
+		if p.Stages[i].Device.Name != p.Stages[i-1].Device.Name {
+			n++
 		}
 	}
-	reserve := p.config.reserve(device.CPU)
-	if free > 0 && need > free-reserve {
-		return fmt.Errorf("%w: the CPU would hold %s, and of its memory %s are free, of which %s are to stay so",
-			packer.ErrNoFit, device.FormatSize(need), device.FormatSize(free), device.FormatSize(reserve))
+	return n
+}
+
+// Speedup is how many times as many batches the plan is expected to do as the
+// fastest of its places would with all layers, were there room.
+func (p *Plan) Speedup() float64 {
+	slowest := p.Stages[p.Slowest()].Seconds
+	if slowest == 0 {
+		return 1
 	}
-	return nil
+	return p.alone / slowest
+}
+
+// Slowest is the stage that a batch takes longest in, which sets the pace.
+func (p *Plan) Slowest() int {
+	slowest := 0
+	for i, s := range p.Stages {
+		if s.Seconds > p.Stages[slowest].Seconds {
+			slowest = i
+		}
+	}
+	return slowest
 }

@@ -1,13 +1,13 @@
 package stage
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"unsafe"
 
 	"github.com/leat-dev/leat/device"
 	"github.com/leat-dev/leat/kernels"
-	"github.com/leat-dev/leat/packer"
 )
 
 // buffers is a stage's memory for activations. A stage's queue runs in order,
@@ -26,48 +26,6 @@ type buffers struct {
 	wanted   []bool // a layer: its output has rows only for the outputs
 	last     bool
 	owned    []device.Buffer
-}
-
-// size is the memory that a run of layers needs for its activations, and the
-// widest row that its products quantize.
-type size struct {
-	header, output, between, work, input int64
-	quantized                            int
-}
-
-func (c Config) size(layers []Layer) size {
-	var s size
-	s.header = c.HeaderBytes()
-	for i, l := range layers {
-		sh := l.Shape()
-		rows := int64(c.MaxRows)
-		if sh.Outputs {
-			rows = int64(c.MaxOutputs)
-		}
-		bytes := rows * int64(sh.Width) * 4
-		if i == len(layers)-1 {
-			s.output = bytes
-		} else {
-			s.between = max(s.between, bytes)
-		}
-		s.work = max(s.work, int64(c.MaxRows)*int64(sh.Scratch)*4)
-		s.quantized = max(s.quantized, sh.Quantized)
-	}
-	return s
-}
-
-// Overhead returns the bytes that a stage of these layers allocates on a device
-// besides its layers' weights and state. received is the width of what it copies
-// from another device's memory, 0 where it copies nothing.
-func (c Config) Overhead(d device.Info, layers []Layer, received int) (int64, error) {
-	s := c.size(layers)
-	workspace, err := kernels.SizesFor(d.Kind).WorkspaceBytes(d, c.MaxRows, s.quantized)
-	if err != nil {
-		return 0, err
-	}
-	slots := int64(c.InFlight)
-	total := slots * (s.header + s.output + int64(c.MaxRows)*int64(received)*4)
-	return total + s.work + int64(min(2, len(layers)-1))*s.between + workspace, nil
 }
 
 func (f *buffers) allocate(q kernels.Queue, layers []Layer, before *Stage, last bool, c Config) error {
@@ -97,7 +55,7 @@ func (f *buffers) allocate(q kernels.Queue, layers []Layer, before *Stage, last 
 	if f.work, err = tensor(s.work); err != nil {
 		return err
 	}
-	for i := range min(2, len(layers)-1) {
+	for i := range s.betweens() {
 		if f.between[i], err = tensor(s.between); err != nil {
 			return err
 		}
@@ -139,18 +97,20 @@ func (f *buffers) alloc(d device.Device, bytes int64) (device.Buffer, error) {
 	return b, nil
 }
 
-// receive brings the batch's activations to the stage's device.
-func (f *buffers) receive(b *Batch) kernels.Tensor {
+// receive brings the batch's activations to the stage's device. It may wait for
+// the stage before, and so is called before the queue's Begin: who waits doesn't
+// hold a device.
+func (f *buffers) receive(ctx context.Context, b *Batch) (x kernels.Tensor, err error) {
+	x = b.x
 	if f.transfer == nil {
-		return b.x
+		return x, nil
 	}
-	x := b.x
 	var into device.Buffer
 	if f.inputs != nil {
 		into = f.inputs[b.Slot]
 	}
-	x.Buf = f.transfer.Move(into, x.Buf, x.Bytes(), b.ready)
-	return x
+	x.Buf, err = f.transfer.Move(ctx, into, x.Buf, x.Bytes(), b.ready)
+	return x, err
 }
 
 // output returns where layer i of the run writes.
@@ -194,17 +154,4 @@ func (f *buffers) free() error {
 	}
 	*f = buffers{}
 	return errors.Join(errs...)
-}
-
-// Entry is the layer as the packer sees it, on each of the devices.
-func Entry(l Layer, devices []device.Info, c Config) (packer.Entry, error) {
-	e := packer.Entry{Name: l.Name(), OutBytes: int64(l.Shape().Width) * 4}
-	for _, d := range devices {
-		cost, err := l.Cost(d, c)
-		if err != nil {
-			return e, fmt.Errorf("%s on %s: %w", l.Name(), d.Name, err)
-		}
-		e.Costs = append(e.Costs, cost)
-	}
-	return e, nil
 }

@@ -2,6 +2,7 @@ package stage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -72,31 +73,45 @@ func Load(ctx context.Context, number int, d device.Device, layers []Layer, befo
 // Run receives batches from in, works on them and sends them to out, until in
 // is closed or ctx ends; then it closes out. A batch that fails carries its
 // error on; it never ends Run.
-func (s *Stage) Run(ctx context.Context, in, out Link) error {
-	defer out.Close()
-	for {
-		b, err := in.Recv(ctx)
-		if err == ErrClosed {
-			return nil
+func (s *Stage) Run(ctx context.Context, in, out Link) (err error) {
+	var b *Batch
+	returned := false
+	defer func() {
+		if !returned {
+			// A layer ended the goroutine (runtime.Goexit, as a test's FailNow
+			// does): the stage goes on in what is left of it.
+			b.err = s.failure("", errEnded)
+			if out.Send(ctx, b) == nil {
+				_ = s.Run(ctx, in, out)
+				return
+			}
 		}
-		if err != nil {
-			return err
+		out.Close()
+	}()
+	for {
+		if b, err = in.Recv(ctx); err != nil {
+			break
 		}
 		if b.err == nil {
-			began := time.Now()
-			b.err = s.process(b)
-			s.busy.Add(int64(time.Since(began)))
+			b.err = s.process(ctx, b)
 			s.batches.Add(1)
 			s.rows.Add(int64(b.Rows.N))
 		}
-		if err := out.Send(ctx, b); err != nil {
-			return err
+		if err = out.Send(ctx, b); err != nil {
+			break
 		}
 	}
+	returned = true
+	if err == ErrClosed {
+		return nil
+	}
+	return err
 }
 
+var errEnded = errors.New("a layer ended the stage's goroutine")
+
 // process enqueues the run's work on b.
-func (s *Stage) process(b *Batch) (err error) {
+func (s *Stage) process(ctx context.Context, b *Batch) (err error) {
 	layer := ""
 	defer func() {
 		if r := recover(); r != nil {
@@ -106,18 +121,27 @@ func (s *Stage) process(b *Batch) (err error) {
 			err = s.failure(layer, err)
 		}
 	}()
+	in, err := s.buffers.receive(ctx, b)
+	if err != nil {
+		return err
+	}
 	s.queue.Begin()
 	defer s.queue.End()
+	began := time.Now()
+	defer func() { s.busy.Add(int64(time.Since(began))) }()
+
+	// Whatever comes, the batch's slot is used again only when what was enqueued
+	// is done, and what goes wrong doesn't stay in the queue for the next batch.
+	event := s.buffers.events[b.Slot]
+	defer func() {
+		s.queue.Record(event)
+		b.marks = append(b.marks, mark{s, event})
+	}()
 
 	h := b.Header
-	event := s.buffers.events[b.Slot]
-	// What goes wrong below must not stay in the queue for the next batch.
-	defer s.queue.Record(event)
-
 	b.Rows = kernels.Rows{Buf: s.buffers.headers[b.Slot], N: len(h.Tokens), Outputs: len(h.Outputs), Pages: len(h.Pages)}
 	b.Work = s.buffers.work
 	s.queue.Upload(b.Rows.Buf, 0, b.encoded)
-	in := s.buffers.receive(b)
 	for i, r := range s.runners {
 		layer = s.names[i]
 		out := s.buffers.output(i, b)
@@ -132,7 +156,6 @@ func (s *Stage) process(b *Batch) (err error) {
 	layer = ""
 	b.values = s.buffers.deliver(s.queue, b.Slot, in)
 	b.x, b.ready = in, event
-	b.marks = append(b.marks, mark{s, event})
 	return nil
 }
 
@@ -144,8 +167,8 @@ func (s *Stage) failure(layer string, err error) *Error {
 func (s *Stage) Close() error {
 	first := s.buffers.free()
 	for _, r := range s.runners {
-		if err := r.Close(); err != nil && first == nil {
-			first = err
+		if err := closeRunner(r); err != nil && first == nil {
+			first = s.failure("", err)
 		}
 	}
 	s.runners = nil
@@ -158,9 +181,19 @@ func (s *Stage) Close() error {
 	return first
 }
 
+// closeRunner closes a runner, and takes a panic for its error.
+func closeRunner(r Runner) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = caught(value)
+		}
+	}()
+	return r.Close()
+}
+
 // Stats is what a stage has done since it was loaded.
 type Stats struct {
-	Busy    time.Duration // time spent on batches
+	Busy    time.Duration // time in which it had its device
 	Batches int64
 	Rows    int64
 }

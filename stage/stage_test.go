@@ -99,9 +99,9 @@ func TestOverheadIsWhatIsAllocated(t *testing.T) {
 		}
 		s, err := stage.Load(t.Context(), 0, d, layers, nil, true, config, nil)
 		require.NoError(t, err)
-		overhead, err := config.Overhead(d.Info(), layers, 0)
+		overhead, err := config.Overheads(d.Info(), layers, false)
 		require.NoError(t, err)
-		assert.Equal(t, overhead, d.Allocated(), "%d layers", n)
+		assert.Equal(t, overhead(0, n), d.Allocated(), "%d layers", n)
 		require.NoError(t, s.Close())
 		assert.Zero(t, d.Allocated())
 	}

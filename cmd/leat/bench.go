@@ -142,13 +142,13 @@ func (f *benchFlags) run(c *cobra.Command) (err error) {
 // for, where there is memory for that: a prompt as long as the context fits it,
 // but the token drawn after it, which tests wait for, counts too.
 func (f *benchFlags) start(ctx context.Context, stderr io.Writer, m *model.Model) (*generate.Engine, error) {
-	p, err := f.pipeline.plan(stderr, m)
+	p, err := f.pipeline.plan(ctx, stderr, m)
 	if err != nil {
 		return nil, err
 	}
 	flags := f.pipeline
 	flags.context = p.Context + 1
-	if _, err := generate.NewPlan(m, flags.options()...); err != nil {
+	if _, err := generate.NewPlan(ctx, m, flags.options()...); err != nil {
 		flags.context = p.Context
 	}
 	return flags.load(ctx, stderr, m)

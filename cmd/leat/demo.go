@@ -80,7 +80,7 @@ func (f *demoFlags) run(c *cobra.Command) (err error) {
 		return err
 	}
 	defer closing(e, &err)
-	d, err := newDemo(e, m, &f.pipeline, like)
+	d, err := newDemo(ctx, e, m, &f.pipeline, like)
 	switch {
 	case err != nil:
 		return err
@@ -113,13 +113,13 @@ type demo struct {
 }
 
 // newDemo plans what the engine, made by the flags, is to be compared with.
-func newDemo(e *generate.Engine, m *model.Model, flags *pipelineFlags, like generate.Request) (*demo, error) {
+func newDemo(ctx context.Context, e *generate.Engine, m *model.Model, flags *pipelineFlags, like generate.Request) (*demo, error) {
 	d := &demo{engine: e, like: like, writing: writingTime}
 	self := newContender(e.Plan())
 	self.engine = e
 	d.comparison = comparison{contenders: []*contender{self}, requests: roundOf(0, like), least: sampleTime}
 	for _, name := range rivals(e.Plan()) {
-		p, err := generate.NewPlan(m, flags.alone(name).options()...)
+		p, err := generate.NewPlan(ctx, m, flags.alone(name).options()...)
 		if err != nil {
 			return nil, err
 		}

@@ -38,7 +38,7 @@ func aDemo(t *testing.T, devices string, n int) *demo {
 	e, err := generate.New(t.Context(), m, flags.options()...)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, e.Close()) })
-	d, err := newDemo(e, m, &flags, generate.Request{MaxTokens: n, Sampling: generate.Sampling{Temperature: 0.8, Seed: demoSeed}})
+	d, err := newDemo(t.Context(), e, m, &flags, generate.Request{MaxTokens: n, Sampling: generate.Sampling{Temperature: 0.8, Seed: demoSeed}})
 	require.NoError(t, err)
 	d.writing, d.comparison.least = 0, 0
 	return d

@@ -20,23 +20,27 @@ import (
 // pipelineFlags say what an engine is made of. They are the same for every
 // command that plans or starts one.
 type pipelineFlags struct {
-	devices  string
-	pack     pipeline.Pack
-	inFlight int   // 0: auto
-	queue    []int // depths of the links
-	maxBatch int   // 0: auto
-	maxWait  time.Duration
-	maxSeqs  int
-	context  int // 0: the model's, at most 4096
-	kv       kernels.Type
-	kvMemory int64 // negative: what is left
-	reserve  int64 // negative: by kind of device
-	threads  int   // 0: all cores
+	flags *pflag.FlagSet // to see which were given
+
+	devices   string
+	placement string
+	pack      pipeline.Pack
+	inFlight  int   // 0: auto
+	queue     []int // depths of the links
+	maxBatch  int   // 0: auto
+	maxWait   time.Duration
+	maxSeqs   int
+	context   int // 0: the model's, at most 4096
+	kv        kernels.Type
+	kvMemory  int64 // negative: what is left
+	reserve   int64 // negative: by kind of device
+	threads   int   // 0: all cores
 }
 
 // add defines the flags. maxSeqs is the command's default for --max-seqs.
 func (f *pipelineFlags) add(flags *pflag.FlagSet, maxSeqs int) {
 	*f = pipelineFlags{
+		flags:    flags,
 		devices:  device.Auto,
 		pack:     pipeline.Balanced,
 		queue:    []int{1},
@@ -46,6 +50,7 @@ func (f *pipelineFlags) add(flags *pflag.FlagSet, maxSeqs int) {
 		reserve:  -1,
 	}
 	read(flags, "devices", device.Auto, "devices in forward order, `LIST`: cpu, cpu:0-3, cuda:0=20GiB@3, …; cpu/N makes N of all cores; auto: every GPU, then the CPU", &f.devices, deviceList)
+	flags.StringVar(&f.placement, "placement", "", "place each layer as `FILE` says (JSON); not together with --devices or --pack")
 	read(flags, "pack", string(pipeline.Balanced), "`HOW` layers are cut into runs: first-fit or balanced", &f.pack, pack)
 	read(flags, "inflight", "auto", "micro-batches in flight, `N` or auto: as many as stages", &f.inFlight, orAuto(whole(1, 1<<16)))
 	read(flags, "queue", "1", "depth of the link into each stage, `N` or N,N,…; the last stands for those after it", &f.queue, list(whole(0, 1<<16)))
@@ -59,10 +64,21 @@ func (f *pipelineFlags) add(flags *pflag.FlagSet, maxSeqs int) {
 	read(flags, "threads", "", "CPU threads in all, `N` (default: as many as cores)", &f.threads, whole(1, 1<<16))
 }
 
+// check says which flags don't go together.
+func (f *pipelineFlags) check() error {
+	for _, other := range []string{"devices", "pack"} {
+		if f.placement != "" && f.flags != nil && f.flags.Changed(other) {
+			return usage("--placement and --%s exclude each other: the file says where each layer goes", other)
+		}
+	}
+	return nil
+}
+
 // options are the flags as an engine takes them.
 func (f *pipelineFlags) options(more ...pipeline.Option) []generate.Option {
 	p := append(more,
 		pipeline.WithDevices(f.devices),
+		pipeline.WithPlacement(f.placement),
 		pipeline.WithPack(f.pack),
 		pipeline.WithInFlight(f.inFlight),
 		pipeline.WithQueue(f.queue...),

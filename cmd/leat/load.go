@@ -29,13 +29,32 @@ func (f *pipelineFlags) start(ctx context.Context, stderr io.Writer, m *model.Mo
 func (f *pipelineFlags) load(ctx context.Context, stderr io.Writer, m *model.Model) (*generate.Engine, error) {
 	b := newBar(stderr, "loading")
 	defer b.clear()
-	return generate.New(ctx, m, f.options(pipeline.WithProgress(b.bytes))...)
+	p, err := f.place(ctx, stderr, m, pipeline.WithProgress(b.bytes))
+	if err != nil {
+		return nil, err
+	}
+	return p.Start(ctx)
 }
 
 // plan is what start would start.
-func (f *pipelineFlags) plan(stderr io.Writer, m *model.Model) (*generate.Plan, error) {
+func (f *pipelineFlags) plan(ctx context.Context, stderr io.Writer, m *model.Model) (*generate.Plan, error) {
 	f.warn(stderr, m)
-	return generate.NewPlan(m, f.options()...)
+	return f.place(ctx, stderr, m)
+}
+
+// place plans, and tells of layers that go elsewhere than a placement says.
+func (f *pipelineFlags) place(ctx context.Context, stderr io.Writer, m *model.Model, more ...pipeline.Option) (*generate.Plan, error) {
+	if err := f.check(); err != nil {
+		return nil, err
+	}
+	p, err := generate.NewPlan(ctx, m, f.options(more...)...)
+	if err != nil {
+		return nil, err
+	}
+	for _, note := range p.Notes {
+		fmt.Fprintf(stderr, "leat: %s\n", oneLine(note))
+	}
+	return p, nil
 }
 
 // warn tells of what is allowed but may disappoint.

@@ -1,21 +1,24 @@
 package main
 
 import (
+	"bufio"
+	"context"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/leat-dev/leat/device"
-	"github.com/leat-dev/leat/kernels"
+	"github.com/leat-dev/leat/model"
+	"github.com/leat-dev/leat/pipeline"
 	"github.com/leat-dev/leat/pipeline/generate"
 )
 
 type planFlags struct {
 	model    string
+	whatIf   string
+	svg      string
 	json     bool
 	pipeline pipelineFlags
 }
@@ -28,11 +31,20 @@ func planCommand() *cobra.Command {
 		Long: `Shows which layers would go to which device, the bytes that they would take there,
 and the devices' budgets. Loads nothing.
 
-With --json the object is a placement too: its layers are named embedding, 0, 1-2
-(blocks) and output. Entries from and to are counted in forward order: 0 is the
-embedding, then each block, then the output head; to is not included.`,
+A round is one batch through all stages; each stage has its expected share of it. The
+stage with the largest sets the pace. "Expected 1.9 × one device" compares the
+pipeline, once full, with the fastest of its devices, were it to hold all layers.
+
+With --json the object is a placement file too, for --placement: its layers are named
+embedding, 0, 1-2 (blocks) and output. Entries from and to are counted in forward
+order: 0 is the embedding, then each block, then the output head; to is not included.
+
+--what-if plans for devices that this machine doesn't have. It is an estimate: see the
+README for what it takes them to need and to do.`,
 		Example: `  leat plan -m model.gguf --devices cuda:0=20GiB,cpu
-  leat plan -m model.gguf --devices cpu/2 --ctx 2048 --max-seqs 16 --json`,
+  leat plan -m model.gguf --devices cpu/2 --ctx 2048 --max-seqs 16 --json
+  leat plan -m model.gguf --what-if cuda:0=24GiB@3,cuda:1=12GiB@1,cpu=32GiB@0.2
+  leat plan -m model.gguf --svg plan.svg`,
 		Args: arguments(0, ""),
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
@@ -40,50 +52,120 @@ embedding, then each block, then the output head; to is not included.`,
 	flags.SortFlags = false
 	modelFlag(flags, &f.model)
 	jsonFlag(flags, &f.json)
+	flags.StringVar(&f.svg, "svg", "", "draw the plan into `FILE`, as an SVG picture; -: standard output, and nothing else")
+	read(flags, "what-if", "", "plan for devices that this machine doesn't have, `LIST` as for --devices: cuda:0=24GiB@3,cpu", &f.whatIf, imagined)
 	f.pipeline.add(flags, 64)
 	return c
 }
 
+// imagined checks a list of devices that aren't here.
+func imagined(text string) (string, error) {
+	_, err := device.WhatIf(text)
+	return text, err
+}
+
 func (f *planFlags) run(c *cobra.Command) (err error) {
+	if err := f.check(c); err != nil {
+		return err
+	}
 	m, err := openModel(f.model)
 	if err != nil {
 		return err
 	}
 	defer closing(m, &err)
-	p, err := f.pipeline.plan(c.ErrOrStderr(), m)
+	p, err := f.plan(c.Context(), c.ErrOrStderr(), m)
 	if err != nil {
 		return err
 	}
-	unfit := p.Fits()
+	stdout := c.OutOrStdout()
+	v := newPlanView(m, p)
+	if f.whatIf != "" {
+		v.estimate = estimateOf(f.whatIf)
+		fmt.Fprintf(c.ErrOrStderr(), "leat: --what-if: %s\n", v.estimate)
+	}
+	if f.svg != "" {
+		if err := f.draw(stdout, v); err != nil || f.svg == standardOutput {
+			return err
+		}
+	}
 	if f.json {
-		err = printJSON(c.OutOrStdout(), documentOf(p, unfit == nil))
-	} else {
-		err = printPlan(c.OutOrStdout(), p)
+		doc, err := documentOf(p)
+		if err != nil {
+			return err
+		}
+		return printJSON(stdout, doc)
 	}
-	if err == nil {
-		err = unfit
-	}
-	return err
+	return v.print(stdout)
 }
 
-func printPlan(w io.Writer, p *generate.Plan) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "device\tlayers\tweights\tkv cache\tother\ttotal / budget")
-	size := device.FormatSize
-	for _, s := range p.Stages {
-		budget := "no limit"
-		if s.Budget > 0 {
-			budget = size(s.Budget)
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s / %s\n",
-			s.Device.Name, s.Layers, size(s.Weights), size(s.State), size(s.Overhead), size(s.Bytes()), budget)
+// check says which flags don't go together.
+func (f *planFlags) check(c *cobra.Command) error {
+	flags := c.Flags()
+	switch {
+	case f.svg == "" && flags.Changed("svg"):
+		return usage("--svg: no file is named")
+	case f.svg == standardOutput && f.json:
+		return usage("--svg - and --json exclude each other: both print to standard output")
+	case f.whatIf == "":
+		return nil
 	}
-	if err := t.Flush(); err != nil {
+	for _, other := range []struct{ flag, why string }{
+		{"devices", "each lists the devices"},
+		{"placement", "a placement is for devices that are here"},
+		{"threads", "write the cores into the list, as in cpu:0-3"},
+		{"reserve", "write smaller budgets into the list"},
+	} {
+		if flags.Changed(other.flag) {
+			return usage("--what-if and --%s exclude each other: %s", other.flag, other.why)
+		}
+	}
+	return nil
+}
+
+// plan is what the flags ask for, on devices that are here or imagined.
+func (f *planFlags) plan(ctx context.Context, stderr io.Writer, m *model.Model) (*generate.Plan, error) {
+	if f.whatIf == "" {
+		return f.pipeline.plan(ctx, stderr, m)
+	}
+	f.pipeline.warn(stderr, m)
+	f.pipeline.devices = f.whatIf
+	return f.pipeline.place(ctx, stderr, m, pipeline.WithImagined(f.whatIf))
+}
+
+// draw writes the picture to where --svg says.
+func (f *planFlags) draw(stdout io.Writer, v *planView) error {
+	if f.svg == standardOutput {
+		w := bufio.NewWriter(stdout)
+		_, _ = io.WriteString(w, v.svg()) // Flush tells the error
+		return w.Flush()
+	}
+	o, err := create(f.svg)
+	if err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "%s, context of %d tokens, %s, %s of %d tokens\n",
-		counted(len(p.Stages), "stage"), p.Context, counted(p.MaxSeqs, "sequence"), counted(p.Pages, "kv page"), kernels.PageTokens)
-	return err
+	defer o.discard()
+	_, _ = io.WriteString(o, v.svg()) // commit tells the error
+	return o.commit()
+}
+
+// estimateOf says what a plan for an imagined list is worth.
+func estimateOf(list string) string {
+	text := "an estimate for devices that aren't here: memory is what the list says"
+	choices, _ := device.ParseList(list) // read when the flag was
+	var guesses []string
+	for _, k := range device.Kinds {
+		for _, c := range choices {
+			named := k == device.CPU && strings.Contains(c.Name, ":") // its cores are known
+			if c.Speed == 0 && strings.HasPrefix(c.Name, k.String()) && !named {
+				guesses = append(guesses, fmt.Sprintf("%s %g", k, device.GuessedSpeed(k)))
+				break
+			}
+		}
+	}
+	if guesses == nil {
+		return text + ", and so are speeds"
+	}
+	return text + "; speeds without @X are guesses, in CPU cores: " + strings.Join(guesses, ", ")
 }
 
 // counted says how many there are of something.
@@ -92,56 +174,6 @@ func counted(n int, what string) string {
 		what += "s"
 	}
 	return fmt.Sprintf("%d %s", n, what)
-}
-
-// planDocument is what leat plan --json prints.
-type planDocument struct {
-	Version int               `json:"version"`
-	Layers  map[string]string `json:"layers"`
-	Stages  []placeDocument   `json:"stages"`
-	Fits    bool              `json:"fits"`
-}
-
-type placeDocument struct {
-	Device string `json:"device"`
-	From   int    `json:"from"`
-	To     int    `json:"to"`
-	Layers string `json:"layers"`
-	Bytes  int64  `json:"bytes"`
-	Budget int64  `json:"budget"`
-}
-
-func documentOf(p *generate.Plan, fits bool) planDocument {
-	doc := planDocument{Version: 1, Layers: map[string]string{}, Fits: fits}
-	entries := p.Stages[len(p.Stages)-1].To
-	for _, s := range p.Stages {
-		doc.Stages = append(doc.Stages, placeDocument{s.Device.Name, s.From, s.To, s.Layers, s.Bytes(), s.Budget})
-		for _, key := range placementKeys(s.From, s.To, entries) {
-			doc.Layers[key] = s.Device.Name
-		}
-	}
-	return doc
-}
-
-// placementKeys names the entries from..to-1 of a model as a placement does: the
-// first of all is the embedding, the last the output head, between them are the
-// blocks, counted from 0.
-func placementKeys(from, to, entries int) []string {
-	var keys []string
-	if from == 0 && to > 0 {
-		keys = append(keys, "embedding")
-	}
-	first, last := max(from, 1)-1, min(to, entries-1)-2
-	switch {
-	case first == last:
-		keys = append(keys, strconv.Itoa(first))
-	case first < last:
-		keys = append(keys, fmt.Sprintf("%d-%d", first, last))
-	}
-	if to == entries && entries > 1 {
-		keys = append(keys, "output")
-	}
-	return keys
 }
 
 // join is names in the order in which activations go through them.

@@ -73,7 +73,12 @@ func (f *runFlags) run(c *cobra.Command) (err error) {
 	defer closing(e, &err)
 	loading += time.Since(began)
 
-	request.Tokens = e.Tokenizer().Encode(prompt)
+	if request.Tokens, err = e.Tokens(prompt); err != nil {
+		return err
+	}
+	if ctx.Err() != nil { // a long prompt takes a while
+		return ctx.Err()
+	}
 	w := stdout
 	if f.json {
 		w = io.Discard
@@ -112,7 +117,9 @@ func (d *continuation) write(ctx context.Context, w io.Writer, e *generate.Engin
 		}
 	}()
 	for t, err := range e.Stream(ctx, r) {
-		d.last = time.Now()
+		if d.last = t.At; err != nil {
+			d.last = time.Now()
+		}
 		if d.first == d.asked {
 			d.first = d.last
 		}

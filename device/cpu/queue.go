@@ -28,16 +28,17 @@ type Queue struct {
 func (q *Queue) Device() device.Device { return q.device }
 
 // worthMoving is how long a visit must be for its thread to be moved onto the
-// device. To move a thread to a core where another one runs takes some tens of
-// microseconds; a stage whose work takes less would spend most of its time
-// moving, so its visits happen wherever the scheduler put it.
+// device. Who moves to a core where another thread runs waits for that one's
+// time to be up, which can take milliseconds: two stages that were moved for
+// visits of a millisecond got half of the work done that they do where the
+// scheduler puts them. So shorter visits take one core, but not always theirs.
 const worthMoving = 20 * time.Millisecond
 
 // Begin waits until no other queue of the device is between its Begin and End,
 // and moves the calling goroutine's thread onto the device's first core, where
 // no helper is. A device of all the process's cores leaves the thread where it
 // is; so does one whose core went offline meanwhile, and a queue whose last
-// visit took less than a millisecond.
+// visit took less than that.
 func (q *Queue) Begin() {
 	q.device.visit.Lock()
 	if q.device.pinned {

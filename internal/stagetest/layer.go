@@ -5,6 +5,7 @@ package stagetest
 import (
 	"context"
 	"errors"
+	"runtime"
 	"unsafe"
 
 	"github.com/leat-dev/leat/device"
@@ -27,7 +28,7 @@ type Layer struct {
 	LoadPanic any
 
 	// A batch that holds one of these tokens fails in that way.
-	FailToken, PanicToken, WorkerPanicToken int32
+	FailToken, PanicToken, WorkerPanicToken, GoexitToken int32
 
 	Closed int // how often a runner of it was closed
 }
@@ -77,6 +78,8 @@ func (r *runner) Forward(q kernels.Queue, b *stage.Batch, in, out kernels.Tensor
 			return ErrFail
 		case r.PanicToken:
 			panic("told to panic")
+		case r.GoexitToken:
+			runtime.Goexit()
 		case r.WorkerPanicToken:
 			q.(workers).Parallel(16, panics{})
 		}

@@ -18,24 +18,47 @@ const (
 // and multiplied once a row, and its cache.
 func cost(d device.Info, matrices []kernels.Matrix, cache *kernels.CacheSpec) (packer.Cost, error) {
 	var c packer.Cost
-	b, err := kernels.For(d.Kind)
-	if err != nil {
-		return c, err
-	}
-	cores := float64(max(1, len(d.Cores)))
+	b := kernels.SizesFor(d.Kind)
 	for _, m := range matrices {
 		bytes, err := b.WeightBytes(m.Type, m.Rows, m.Cols)
 		if err != nil {
 			return c, err
 		}
+		fixed, perRow := seconds(d, m, bytes)
 		c.Weights += bytes
-		c.Fixed += float64(bytes) / bytesPerSecond / cores
-		c.PerRow += float64(m.Rows) * float64(m.Cols) / productsPerSecond / cores
+		c.Fixed += fixed
+		c.PerRow += perRow
 	}
 	if cache != nil {
+		var err error
 		if c.State, err = b.CacheBytes(*cache); err != nil {
 			return c, err
 		}
 	}
 	return c, nil
+}
+
+// seconds returns how long a product with a matrix takes on a device, where it
+// lies in so many bytes: once a batch, and once a row.
+func seconds(d device.Info, m kernels.Matrix, bytes int64) (fixed, perRow float64) {
+	compute := d.Rates.Float
+	if m.Type == kernels.Q8_0 || m.Type == kernels.Q4_0 {
+		compute = d.Rates.Integer
+	}
+	products := float64(m.Rows) * float64(m.Cols)
+	if d.Rates.Memory <= 0 || compute <= 0 {
+		cores := float64(max(1, len(d.Cores)))
+		return float64(bytes) / bytesPerSecond / cores, products / productsPerSecond / cores
+	}
+	perRow = products / compute
+	// The rate of memory is that of a product of one row, which is multiplied too.
+	return max(0, float64(bytes)/d.Rates.Memory-perRow), perRow
+}
+
+// copying returns how long it takes to copy bytes within a device.
+func copying(d device.Info, bytes float64) float64 {
+	if d.Rates.Memory > 0 {
+		return bytes / d.Rates.Memory
+	}
+	return bytes / bytesPerSecond
 }

@@ -18,7 +18,7 @@ func (e *embedding) Shape() stage.Shape { return stage.Shape{Width: e.table.matr
 func (e *embedding) Cost(d device.Info, _ stage.Config) (packer.Cost, error) {
 	c, err := cost(d, []kernels.Matrix{e.table.matrix}, nil)
 	// A row of the table is copied, the rest isn't touched.
-	c.Shared, c.Fixed, c.PerRow = e.table.matrix.Name, 0, float64(e.table.matrix.Cols)*4/bytesPerSecond
+	c.Shared, c.Fixed, c.PerRow = e.table.matrix.Name, 0, copying(d, 4*float64(e.table.matrix.Cols))
 	return c, err
 }
 

@@ -77,6 +77,43 @@ func (k *keys) without(name, what string) {
 	}
 }
 
+// changes are keys that change an architecture's mathematics, with the values
+// that leave it as it is. The names are those that GGUF files use.
+var changes = []struct {
+	name     string
+	neutral  float64
+	neutral2 float64
+}{
+	{"attention.clamp_kqv", 0, 0},
+	{"attention.max_alibi_bias", 0, 0},
+	{"attention.scale", 0, 0},
+	{"attn_logit_softcapping", 0, 0},
+	{"final_logit_softcapping", 0, 0},
+	{"logit_scale", 0, 1},
+	{"residual_scale", 0, 1},
+	{"embedding_scale", 0, 1},
+}
+
+// plain refuses a file that changes the architecture by a key.
+func (k *keys) plain() {
+	for _, c := range changes {
+		v, ok, err := k.file.Float(k.prefix + c.name)
+		if err != nil {
+			k.fail(err)
+		} else if ok && v != c.neutral && v != c.neutral2 {
+			k.wrong("key %s%s is %v: that is not supported yet", k.prefix, c.name, v)
+		}
+	}
+	for name, neutral := range map[string]bool{"attention.causal": true, "use_parallel_residual": false} {
+		v, ok, err := k.file.Bool(k.prefix + name)
+		if err != nil {
+			k.fail(err)
+		} else if ok && v != neutral {
+			k.wrong("key %s%s is %v: that is not supported yet", k.prefix, name, v)
+		}
+	}
+}
+
 // unscaled refuses a file that scales its rotary positions.
 func (k *keys) unscaled() {
 	kind, ok, err := k.file.String(k.prefix + "rope.scaling.type")

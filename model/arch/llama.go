@@ -26,7 +26,9 @@ type llama struct {
 func buildLlama(f *gguf.File) (*Model, error) {
 	k := &keys{file: f, prefix: "llama."}
 	k.without("expert_count", "experts (Mixtral) are")
+	k.without("attention.sliding_window", "sliding windows are")
 	k.unscaled()
+	k.plain()
 	a := llama{
 		width:  k.size("embedding_length", 0),
 		heads:  k.size("attention.head_count", 0),

@@ -66,8 +66,18 @@ func load(f *gguf.File) (*Tokenizer, error) {
 	return t, nil
 }
 
+// mostTokens is several times what the largest vocabularies have.
+const mostTokens = 1 << 20
+
 // loadTokens reads the texts, scores and types.
 func (t *Tokenizer) loadTokens(f *gguf.File) error {
+	// Counts first: a file of a few megabytes can claim millions of tokens, and
+	// each takes many times its bytes once it is read.
+	for _, key := range []string{tokensKey, scoresKey, typesKey} {
+		if v, ok := f.Value(key); ok && v.Len() > mostTokens {
+			return fmt.Errorf("%s: key %q has %d elements: a vocabulary may have up to %d", f.Name(), key, v.Len(), mostTokens)
+		}
+	}
 	texts, ok, err := f.Strings(tokensKey)
 	if err != nil {
 		return err

@@ -74,3 +74,13 @@ func (t *Tokenizer) Text(id int32) string {
 }
 
 func (t *Tokenizer) has(id int32) bool { return id >= 0 && int(id) < len(t.tokens) }
+
+// Least returns a number of tokens that text has at least, without encoding it:
+// its length divided by the longest token's.
+func (t *Tokenizer) Least(text string) int {
+	longest := max(t.longest, 4) // a character that no piece has is a token too
+	if len(t.special) > 0 {
+		longest = max(longest, len(t.tokens[t.special[0]].text))
+	}
+	return len(text) / longest
+}

@@ -34,7 +34,7 @@ type Engine struct {
 	waited   bool             // it has waited long enough
 
 	arrivals chan *sequence
-	cancels  chan struct{} // holds one: some sequence was cancelled
+	pokes    chan struct{} // holds one: a sequence was cancelled, or its caller has taken something
 	closing  chan struct{}
 	once     sync.Once
 	running  sync.WaitGroup
@@ -55,7 +55,7 @@ func Open(ctx context.Context, path string, options ...Option) (*Engine, error) 
 // New loads a model and starts an engine. ctx limits the loading only. The model
 // stays the caller's, who may close it when New has returned.
 func New(ctx context.Context, m *model.Model, options ...Option) (*Engine, error) {
-	p, err := NewPlan(m, options...)
+	p, err := NewPlan(ctx, m, options...)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (p *Plan) Start(ctx context.Context) (*Engine, error) {
 		},
 		live:     map[*sequence]struct{}{},
 		arrivals: make(chan *sequence),
-		cancels:  make(chan struct{}, 1),
+		pokes:    make(chan struct{}, 1),
 		closing:  make(chan struct{}),
 	}
 	e.running.Go(e.run)
@@ -121,22 +121,32 @@ func (e *Engine) run() {
 		case s := <-arrivals:
 			e.live[s] = struct{}{}
 			e.schedule.arrive(s)
-		case b := <-e.pipeline.Done():
+		case b, open := <-e.pipeline.Done():
+			if !open {
+				// Only Close closes the pipeline, and it waits for this goroutine.
+				e.fail(errors.New("the pipeline ended"))
+				return
+			}
 			e.receive(b, b.Err())
 		case <-e.held:
 			e.held, e.waited = nil, true
-		case <-e.cancels:
+		case <-e.pokes:
 			for s := range e.live {
 				if s.cancelled.Load() {
 					e.end(s, Cancelled, context.Canceled)
 				}
 			}
 		case <-e.closing:
-			for s := range e.live {
-				e.end(s, Failed, ErrClosed)
-			}
+			e.fail(ErrClosed)
 			return
 		}
+	}
+}
+
+// fail ends all requests.
+func (e *Engine) fail(err error) {
+	for s := range e.live {
+		e.end(s, Failed, err)
 	}
 }
 

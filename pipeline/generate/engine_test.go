@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -107,7 +109,7 @@ func TestFewPagesOnlyMakeRequestsWait(t *testing.T) {
 	}
 	one := page * 4 // the context is 128 tokens, a page 32
 
-	_, err := generate.NewPlan(parse(t), generate.WithKVMemory(one-1))
+	_, err := generate.NewPlan(t.Context(), parse(t), generate.WithKVMemory(one-1))
 	require.ErrorContains(t, err, "needs", "memory for less than one sequence is refused with numbers")
 
 	e = tale(t, on("cpu/2"), generate.WithKVMemory(one))
@@ -212,6 +214,51 @@ func TestCancellation(t *testing.T) {
 	assert.Len(t, r.Tokens, 8)
 }
 
+// Whoever cancels gets no more steps, however many were made by then.
+func TestCancellationIsTheNextThing(t *testing.T) {
+	e := tale(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	n := 0
+	for tok, err := range e.Stream(ctx, generate.Request{Prompt: "Once upon a time", IgnoreEnd: true}) {
+		if n++; n == 3 {
+			for e.Stats()[0].Batches < 30 { // steps pile up meanwhile
+				runtime.Gosched()
+			}
+			cancel()
+			continue
+		}
+		if n > 3 {
+			assert.ErrorIs(t, err, context.Canceled)
+			assert.Equal(t, generate.Cancelled, tok.Finish)
+		}
+	}
+	assert.Equal(t, 4, n)
+}
+
+func TestHugePromptIsRefusedUnread(t *testing.T) {
+	_, err := tale(t).Generate(t.Context(), generate.Request{Prompt: strings.Repeat("a", 100<<20)})
+	assert.ErrorIs(t, err, generate.ErrTooLong)
+}
+
+// Logits wait for their caller: they are large.
+func TestLogitsAreBounded(t *testing.T) {
+	e := tale(t)
+	var before int64
+	n := 0
+	for _, err := range e.Logits(t.Context(), make([]int32, 128)) {
+		require.NoError(t, err)
+		if n++; n == 1 {
+			for range 1000 {
+				runtime.Gosched()
+			}
+			before = e.Stats()[0].Rows
+		}
+	}
+	assert.Equal(t, 128, n)
+	assert.LessOrEqual(t, before, int64(65))
+}
+
 func TestCloseEndsRequests(t *testing.T) {
 	m := parse(t)
 	e, err := generate.New(t.Context(), m, on("cpu/2"), generate.WithMaxSeqs(2), generate.WithBacklog(2))
@@ -308,14 +355,14 @@ func TestPanicFailsItsBatchOnly(t *testing.T) {
 }
 
 func TestDevicesThatArentThere(t *testing.T) {
-	_, err := generate.NewPlan(parse(t), on("cpu:99"))
+	_, err := generate.NewPlan(t.Context(), parse(t), on("cpu:99"))
 	require.ErrorContains(t, err, "99")
-	_, err = generate.NewPlan(parse(t), on("cuda:0"))
+	_, err = generate.NewPlan(t.Context(), parse(t), on("cuda:0"))
 	var missing device.Unavailable
 	require.ErrorAs(t, err, &missing)
 	assert.Equal(t, device.CUDA, missing.Kind)
 
-	_, err = generate.NewPlan(parse(t), generate.WithKV(kernels.Q8_0))
+	_, err = generate.NewPlan(t.Context(), parse(t), generate.WithKV(kernels.Q8_0))
 	require.ErrorContains(t, err, "32", "heads of 8 elements can't be quantized in blocks of 32")
 	_, err = generate.Open(t.Context(), "no such file.gguf")
 	require.ErrorContains(t, err, "no such file.gguf")

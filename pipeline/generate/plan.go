@@ -1,9 +1,9 @@
 package generate
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sort"
 
 	"github.com/leat-dev/leat/device"
@@ -23,15 +23,16 @@ type Plan struct {
 
 	model  *model.Model
 	config config
+	site   *pipeline.Site
 }
 
 // fewestOutputs is how many rows of logits a batch has room for at least, so
 // that the logits of a whole text don't come one a batch.
 const fewestOutputs = 32
 
-// NewPlan places a model without loading it. A model that doesn't fit is an
-// error that wraps packer.ErrNoFit.
-func NewPlan(m *model.Model, options ...Option) (*Plan, error) {
+// NewPlan places a model without loading it. A model that doesn't fit is a *NoFit,
+// which wraps packer.ErrNoFit.
+func NewPlan(ctx context.Context, m *model.Model, options ...Option) (*Plan, error) {
 	c, err := newConfig(options)
 	if err != nil {
 		return nil, err
@@ -40,21 +41,37 @@ func NewPlan(m *model.Model, options ...Option) (*Plan, error) {
 	if p.Context == 0 {
 		p.Context = min(m.Context, defaultContext)
 	}
-	if c.kvMemory >= 0 {
-		err = p.fixed(c.kvMemory)
-	} else {
-		err = p.largest()
-	}
-	if err != nil {
+	if p.site, err = pipeline.Survey(ctx, m.Layers, c.pipeline...); err != nil {
 		return nil, err
 	}
+	if err := p.place(); err != nil {
+		return nil, p.waysOut(err)
+	}
 	return p, nil
+}
+
+// place plans with the pages that there is memory for.
+func (p *Plan) place() error {
+	if p.config.kvMemory >= 0 {
+		return p.fixed(p.config.kvMemory)
+	}
+	return p.largest()
+}
+
+// least plans with no more pages than one sequence needs, unless the memory for
+// them is given.
+func (p *Plan) least() error {
+	if p.config.kvMemory >= 0 {
+		return p.fixed(p.config.kvMemory)
+	}
+	return p.with(pagesFor(p.Context))
 }
 
 // pagesFor returns the pages that a sequence of so many tokens needs.
 func pagesFor(tokens int) int { return (tokens + kernels.PageTokens - 1) / kernels.PageTokens }
 
-// with plans for a number of pages.
+// with plans for a number of pages. The first call says where the layers go;
+// what is left then is for pages.
 func (p *Plan) with(pages int) error {
 	perSequence := pagesFor(p.Context)
 	state := stage.Config{
@@ -64,8 +81,12 @@ func (p *Plan) with(pages int) error {
 		KV:         p.config.kv,
 		Expect:     min(p.MaxSeqs, 8),
 	}
-	options := append(slices.Clone(p.config.pipeline), pipeline.WithState(state))
-	plan, err := pipeline.NewPlan(p.model.Layers, options...)
+	plan, err := p.Plan, error(nil)
+	if plan == nil {
+		plan, err = p.site.Plan(state)
+	} else {
+		plan, err = plan.With(state)
+	}
 	if err != nil {
 		return err
 	}
@@ -88,28 +109,19 @@ func (p *Plan) fixed(memory int64) error {
 		return fmt.Errorf("%w: key/value memory of %s holds %d tokens, a sequence has up to %d and needs %s",
 			packer.ErrNoFit, device.FormatSize(memory), pages*kernels.PageTokens, p.Context, device.FormatSize(page*int64(least)))
 	}
-	if err := p.with(int(min(pages, int64(least)*int64(p.MaxSeqs)))); err != nil {
-		return err
-	}
-	return p.Fits()
+	return p.with(int(min(pages, int64(least)*int64(p.MaxSeqs))))
 }
 
 // largest gives sequences as many pages as fit, at most what they all need at
 // full length, at least what one needs.
 func (p *Plan) largest() error {
 	least := pagesFor(p.Context)
-	fits := func(pages int) error {
-		if err := p.with(pages); err != nil {
-			return err
-		}
-		return p.Fits()
-	}
-	if err := fits(least * p.MaxSeqs); !errors.Is(err, packer.ErrNoFit) {
+	if err := p.with(least); err != nil {
 		return err
 	}
-	if err := fits(least); err != nil {
+	if err := p.with(least * p.MaxSeqs); !errors.Is(err, packer.ErrNoFit) {
 		return err
 	}
-	more := sort.Search(least*(p.MaxSeqs-1), func(i int) bool { return fits(least+i+1) != nil })
+	more := sort.Search(least*(p.MaxSeqs-1), func(i int) bool { return p.with(least+i+1) != nil })
 	return p.with(least + more)
 }

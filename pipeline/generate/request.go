@@ -3,6 +3,7 @@ package generate
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/leat-dev/leat/pipeline"
 )
@@ -35,6 +36,7 @@ type Token struct {
 	ID     int32
 	Text   string
 	Finish Finish
+	At     time.Time // when it was made; its caller may get it later
 }
 
 // Result is a whole continuation.

@@ -128,20 +128,23 @@ func (c *scheduler) fill(b *stage.Batch, f *flight) {
 	if c.writing > 0 {
 		room = min(room, prefillBeside)
 	}
-	for len(c.prefill) > 0 && room > 0 && outputs < c.maxOut {
-		s := c.prefill[0]
-		n := min(room, s.pending())
-		if s.scored {
-			n = min(n, c.maxOut-outputs)
+	waiting := c.prefill[:0]
+	for _, s := range c.prefill {
+		if n := min(room, s.pending()); n > 0 && outputs < c.maxOut {
+			if s.scored {
+				n = min(n, c.maxOut-outputs)
+			}
+			outputs += c.put(b, f, s, n)
+			room -= n
 		}
-		outputs += c.put(b, f, s, n)
-		room -= n
 		if s.prefilling() {
-			return
+			waiting = append(waiting, s)
+		} else {
+			c.writing++
 		}
-		c.prefill = remove(c.prefill, s)
-		c.writing++
 	}
+	clear(c.prefill[len(waiting):])
+	c.prefill = waiting
 }
 
 // put adds the next n rows of s to b and returns how many want output.

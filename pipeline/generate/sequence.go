@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // sequence is a request on its way. All but its outbox and the cancelled mark
@@ -17,8 +18,9 @@ type sequence struct {
 	pages     []int32 // of positions 0, 32, 64, …
 	sampler   sampler
 	writer    writer
-	scored    bool // no tokens are added: the caller wants the logits of each
-	scores    int  // how many logits have been handed over
+	scored    bool         // no tokens are added: the caller wants the logits of each
+	scores    int          // how many logits have been handed over
+	taken     atomic.Int64 // how many of them its caller has taken
 	ended     bool
 	ignoreEnd bool
 
@@ -26,8 +28,18 @@ type sequence struct {
 	outbox    outbox
 }
 
+// mostScores is how many rows of logits may wait for a sequence's caller: they
+// are large.
+const mostScores = 64
+
 // pending is how many tokens wait to be put into batches.
-func (s *sequence) pending() int { return len(s.tokens) - s.sent }
+func (s *sequence) pending() int {
+	n := len(s.tokens) - s.sent
+	if s.scored {
+		n = min(n, mostScores-(s.sent-int(s.taken.Load())))
+	}
+	return n
+}
 
 // prefilling says that the prompt isn't all sent, so that more rows than one
 // may be.
@@ -50,6 +62,7 @@ type outbox struct {
 }
 
 func (o *outbox) put(t step) {
+	t.At = time.Now()
 	o.mu.Lock()
 	o.steps = append(o.steps, t)
 	o.mu.Unlock()

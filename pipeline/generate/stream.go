@@ -48,10 +48,14 @@ func failed(err error) Token {
 // Generate continues a request's prompt to its end. With an error it returns
 // what was written until then.
 func (e *Engine) Generate(ctx context.Context, r Request) (Result, error) {
+	result := Result{Prompt: r.Tokens, Finish: Failed}
 	if r.Tokens == nil {
-		r.Tokens = e.tokenizer.Encode(r.Prompt)
+		tokens, err := e.Tokens(r.Prompt)
+		if err != nil {
+			return result, err
+		}
+		r.Tokens, result.Prompt = tokens, tokens
 	}
-	result := Result{Prompt: r.Tokens}
 	var text strings.Builder
 	for t, err := range e.Stream(ctx, r) {
 		text.WriteString(t.Text)
@@ -70,7 +74,7 @@ func (e *Engine) Generate(ctx context.Context, r Request) (Result, error) {
 // slice of the vocabulary's size that is the caller's.
 func (e *Engine) Logits(ctx context.Context, tokens []int32) iter.Seq2[[]float32, error] {
 	return func(yield func([]float32, error) bool) {
-		s, err := e.sequence(Request{Tokens: slices.Clone(tokens)})
+		s, err := e.sequence(Request{Tokens: append([]int32{}, tokens...)})
 		if err != nil {
 			yield(nil, err)
 			return
@@ -88,6 +92,15 @@ func (e *Engine) Logits(ctx context.Context, tokens []int32) iter.Seq2[[]float32
 	}
 }
 
+// Tokens returns a prompt's tokens, as a request has them. Text that is longer
+// than the context in any case is ErrTooLong before it is read.
+func (e *Engine) Tokens(prompt string) ([]int32, error) {
+	if least := e.tokenizer.Least(prompt); least > e.plan.Context {
+		return nil, fmt.Errorf("%w: at least %d tokens, the context holds %d: shorten it or raise the context (--ctx)", ErrTooLong, least, e.plan.Context)
+	}
+	return e.tokenizer.Encode(prompt), nil
+}
+
 // sequence checks a request and makes it ready to run.
 func (e *Engine) sequence(r Request) (*sequence, error) {
 	if err := r.Check(); err != nil {
@@ -98,7 +111,10 @@ func (e *Engine) sequence(r Request) (*sequence, error) {
 	}
 	tokens := slices.Clone(r.Tokens)
 	if r.Tokens == nil {
-		tokens = e.tokenizer.Encode(r.Prompt)
+		var err error
+		if tokens, err = e.Tokens(r.Prompt); err != nil {
+			return nil, err
+		}
 	}
 	n := len(tokens)
 	if n == 0 {
@@ -145,11 +161,20 @@ func (e *Engine) steps(ctx context.Context, s *sequence) iter.Seq2[step, error] 
 			return
 		}
 		defer e.cancel(s) // does nothing to a sequence that has ended
+		defer context.AfterFunc(ctx, func() { e.cancel(s) })()
 		var steps []step
 		for more := true; more; {
 			var err error
 			steps, more, err = s.outbox.take(ctx, steps[:0])
 			for _, t := range steps {
+				if ctx.Err() != nil {
+					yield(step{}, ctx.Err())
+					return
+				}
+				if s.scored {
+					s.taken.Add(1)
+					e.poke()
+				}
 				if !yield(t, nil) {
 					return
 				}
@@ -165,8 +190,13 @@ func (e *Engine) steps(ctx context.Context, s *sequence) iter.Seq2[step, error] 
 // cancel has the engine end the sequence, if it still runs.
 func (e *Engine) cancel(s *sequence) {
 	s.cancelled.Store(true)
+	e.poke()
+}
+
+// poke has the engine look at its sequences again.
+func (e *Engine) poke() {
 	select {
-	case e.cancels <- struct{}{}:
+	case e.pokes <- struct{}{}:
 	default:
 	}
 }

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/kernels"
+	"github.com/leat-dev/leat/model"
+	"github.com/leat-dev/leat/pipeline"
+	"github.com/leat-dev/leat/pipeline/generate"
+)
+
+// planView is a plan as people see it, in a table or in a picture.
+type planView struct {
+	model    string // its name
+	size     string // in parameters and bytes of its file
+	estimate string // what the plan is worth, if it is for imagined devices
+	stages   []stageView
+	memories []string // what is said of memory that several stages share
+	pace     string   // crossings, and what is expected of the pipeline
+	room     string   // what it has for sequences
+}
+
+// stageView is one stage.
+type stageView struct {
+	pipeline.StagePlan
+	device  int     // the same for stages on one device, counted from 0
+	limit   int64   // bytes that it may take; 0: not known
+	shared  bool    // the limit is that of the memory, for other stages too
+	share   float64 // of a round, from 0 to 1
+	pace    float64 // its time against that of the slowest
+	slowest bool
+}
+
+func newPlanView(m *model.Model, p *generate.Plan) *planView {
+	parameters := sum(totalsOf(m.File())).Parameters
+	name, _, _ := m.File().String("general.name")
+	v := &planView{
+		model: brief(cmp.Or(name, filepath.Base(m.File().Name()))),
+		size:  fmt.Sprintf("%s parameters in %s", rough(parameters), device.FormatSize(m.File().Size())),
+		room: fmt.Sprintf("context of %d tokens, %s, %s of %d tokens",
+			p.Context, counted(p.MaxSeqs, "sequence"), counted(p.Pages, "kv page"), kernels.PageTokens),
+	}
+	v.addStages(p.Stages, p.Slowest())
+	slowest := v.stages[p.Slowest()]
+	v.pace = fmt.Sprintf("crossings %d, slowest stage %s (%s of a round), expected %.1f × one device",
+		p.Crossings(), v.nameOf(slowest), percent(slowest.share), p.Speedup())
+	return v
+}
+
+// addStages adds the stages, of which the one at slowest takes longest.
+func (v *planView) addStages(stages []pipeline.StagePlan, slowest int) {
+	type memory struct{ stages, bytes int64 }
+	memories := map[string]memory{}
+	devices := map[string]int{}
+	round := 0.0
+	for _, s := range stages {
+		m := memories[s.Memory]
+		memories[s.Memory] = memory{m.stages + 1, m.bytes + s.Bytes()}
+		if _, known := devices[s.Device.Name]; !known {
+			devices[s.Device.Name] = len(devices)
+		}
+		round += s.Seconds
+	}
+	told := map[string]bool{}
+	for i, s := range stages {
+		m := memories[s.Memory]
+		view := stageView{StagePlan: s, device: devices[s.Device.Name], limit: s.Budget, slowest: i == slowest}
+		switch {
+		case s.Budget == 0:
+			view.limit, view.shared = s.Room, s.Room > 0 && m.stages > 1
+		case s.Room > 0 && m.stages == 1:
+			view.limit = min(s.Budget, s.Room)
+		}
+		if round > 0 {
+			view.share, view.pace = s.Seconds/round, s.Seconds/stages[slowest].Seconds
+		}
+		v.stages = append(v.stages, view)
+		if s.Room > 0 && m.stages > 1 && !told[s.Memory] {
+			told[s.Memory] = true
+			v.memories = append(v.memories, fmt.Sprintf("%s is shared: %d stages take %s that are free",
+				s.Memory, m.stages, outOf(m.bytes, s.Room, " of the ")))
+		}
+	}
+}
+
+// nameOf tells a stage from the others: by its device, and by its layers where
+// the device has other stages.
+func (v *planView) nameOf(s stageView) string {
+	for _, other := range v.stages {
+		if other.From != s.From && other.Device.Name == s.Device.Name {
+			return fmt.Sprintf("%s with %s", s.Device.Name, s.Layers)
+		}
+	}
+	return s.Device.Name
+}
+
+// full is how much of its limit a stage takes, if that is known.
+func (s stageView) full() (part float64, known bool) {
+	if s.limit <= 0 {
+		return 0, false
+	}
+	return float64(s.Bytes()) / float64(s.limit), true
+}
+
+// outOf is "12.3 / 20.0 GiB", where the unit is said once if it is the same.
+func outOf(part, all int64, between string) string {
+	a, b := device.FormatSize(part), device.FormatSize(all)
+	if unit(a) == unit(b) {
+		a = strings.TrimSuffix(a, " "+unit(a))
+	}
+	return a + between + b
+}
+
+// unit is what FormatSize counts a size in.
+func unit(size string) string { return size[strings.LastIndexByte(size, ' ')+1:] }
+
+// percent is a share for people, who are not told that something is nothing.
+func percent(part float64) string {
+	if part > 0 && part < 0.005 {
+		return "<1%"
+	}
+	return fmt.Sprintf("%.0f%%", 100*part)
+}
+
+// rough is a large number in words.
+func rough(n uint64) string {
+	for _, word := range []struct {
+		n    uint64
+		name string
+	}{{1e12, "trillion"}, {1e9, "billion"}, {1e6, "million"}} {
+		if n >= word.n {
+			return fmt.Sprintf("%.1f %s", float64(n)/float64(word.n), word.name)
+		}
+	}
+	return fmt.Sprint(n)
+}

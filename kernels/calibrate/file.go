@@ -1,0 +1,130 @@
+package calibrate
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/leat-dev/leat/device"
+)
+
+const (
+	fileName    = "rates.json"
+	mostRecords = 256     // in the file; the newest are kept
+	mostBytes   = 1 << 20 // of a file that is read at all
+	mostAge     = 30 * 24 * time.Hour
+)
+
+// record is what the file says of one device and build.
+type record struct {
+	key
+	Memory   float64   `json:"memory"`  // as in device.Rates
+	Float    float64   `json:"float"`   //
+	Integer  float64   `json:"integer"` //
+	Measured time.Time `json:"measured"`
+}
+
+// file is the whole file.
+type file struct {
+	Rates []record `json:"rates"` // newest first
+}
+
+func (r record) rates() device.Rates {
+	return device.Rates{Memory: r.Memory, Float: r.Float, Integer: r.Integer}
+}
+
+// valid says whether the record may be used: it is whole, and not so old that
+// what disturbed the measuring, or has changed since, should no longer count.
+func (r record) valid(now time.Time) bool {
+	if age := now.Sub(r.Measured); age > mostAge || age < -mostAge {
+		return false
+	}
+	for _, v := range []float64{r.Memory, r.Float, r.Integer} {
+		if !(v > 0) || math.IsInf(v, 0) {
+			return false
+		}
+	}
+	return r.Device != "" && r.Build != ""
+}
+
+// path returns where the file is, "" where there is no place for it.
+func (c *Cache) path() string {
+	dir := c.Dir
+	if dir == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			return ""
+		}
+		dir = filepath.Join(user, "leat")
+	}
+	return filepath.Join(dir, fileName)
+}
+
+// readFile returns the records of a file that are valid, none where it can't be
+// read or understood.
+func readFile(path string, now time.Time) []record {
+	// Opening a pipe would wait for its other end.
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, mostBytes+1))
+	if err != nil || len(data) > mostBytes {
+		return nil
+	}
+	var all file
+	if err := json.Unmarshal(data, &all); err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(all.Rates, func(r record) bool { return !r.valid(now) })
+}
+
+// writeFile adds rates to the file, which it replaces by a new one in one step: who
+// reads it meanwhile sees the old or the new. Of two processes that write at
+// once one may lose its records, and will measure again one day.
+func writeFile(path string, fresh map[key]device.Rates, now time.Time) (err error) {
+	if path == "" {
+		return errors.New("no folder for the user's cache")
+	}
+	var all file
+	for k, r := range fresh {
+		all.Rates = append(all.Rates, record{k, r.Memory, r.Float, r.Integer, now.UTC()})
+	}
+	for _, r := range readFile(path, now) {
+		if _, replaced := fresh[r.key]; !replaced {
+			all.Rates = append(all.Rates, r)
+		}
+	}
+	all.Rates = all.Rates[:min(len(all.Rates), mostRecords)]
+	data, err := json.MarshalIndent(all, "", "\t")
+	if err != nil {
+		return err
+	}
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, fileName+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	_, err = f.Write(append(data, '\n'))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

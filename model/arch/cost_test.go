@@ -1,0 +1,57 @@
+package arch
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/kernels"
+	_ "github.com/leat-dev/leat/kernels/cpu"
+	"github.com/leat-dev/leat/stage"
+)
+
+// On a device that was measured, a layer takes what its matrices' own types
+// take there.
+func TestCostByMeasuredRates(t *testing.T) {
+	d := device.Info{Name: "cpu:0-3", Kind: device.CPU, Cores: []int{0, 1, 2, 3},
+		Rates: device.Rates{Memory: 20e9, Float: 60e9, Integer: 200e9}}
+	const rows, cols = 1024, 4096
+	for typ, compute := range map[kernels.Type]float64{
+		kernels.F32: 60e9, kernels.F16: 60e9, kernels.BF16: 60e9, kernels.Q8_0: 200e9, kernels.Q4_0: 200e9,
+	} {
+		c, err := cost(d, []kernels.Matrix{{Type: typ, Rows: rows, Cols: cols}}, nil)
+		require.NoError(t, err)
+		require.InEpsilon(t, rows*cols/compute, c.PerRow, 1e-9, typ)
+		require.InEpsilon(t, float64(c.Weights)/20e9, c.Fixed+c.PerRow, 1e-9, "one row of %v takes what was measured with one row", typ)
+	}
+
+	d.Rates.Memory = 1e12
+	c, err := cost(d, []kernels.Matrix{{Type: kernels.Q8_0, Rows: rows, Cols: cols}}, nil)
+	require.NoError(t, err)
+	require.Zero(t, c.Fixed, "never below nothing")
+}
+
+func TestCostWithoutRates(t *testing.T) {
+	d := device.Info{Name: "cpu:0-1", Kind: device.CPU, Cores: []int{0, 1}}
+	for _, typ := range []kernels.Type{kernels.F16, kernels.Q8_0} {
+		c, err := cost(d, []kernels.Matrix{{Type: typ, Rows: 64, Cols: 32}, {Type: typ, Rows: 32, Cols: 64}}, nil)
+		require.NoError(t, err)
+		require.InEpsilon(t, float64(c.Weights)/bytesPerSecond/2, c.Fixed, 1e-9)
+		require.InEpsilon(t, 2*64*32/productsPerSecond/2, c.PerRow, 1e-9)
+	}
+}
+
+func TestCostOfAnEmbeddingIsThatOfACopy(t *testing.T) {
+	e := &embedding{&shared{matrix: kernels.Matrix{Name: "table", Type: kernels.F16, Rows: 512, Cols: 64}}}
+	d := device.Info{Name: "cpu:0", Kind: device.CPU, Cores: []int{0}}
+	c, err := e.Cost(d, stage.Config{})
+	require.NoError(t, err)
+	require.Zero(t, c.Fixed)
+	require.InEpsilon(t, 64*4/bytesPerSecond, c.PerRow, 1e-9)
+
+	d.Rates = device.Rates{Memory: 100 * bytesPerSecond, Float: 1e12, Integer: 1e12}
+	measured, err := e.Cost(d, stage.Config{})
+	require.NoError(t, err)
+	require.InEpsilon(t, c.PerRow/100, measured.PerRow, 1e-9)
+}

@@ -1,0 +1,88 @@
+package packer
+
+import "slices"
+
+// ledger knows the memories that devices share, and what a run takes there.
+//
+// What they hold at some moment is a vector: the bytes in each memory, then for
+// each tied weight, negative, those of them that lie there already. So of two
+// moments, one with less in every place leaves more room for whatever follows.
+type ledger struct {
+	memories []*Memory
+	of       []int       // a device's memory, by its index; -1: none that is kept here
+	tied     map[tie]int // its place in the vector
+}
+
+// tie is weights that several places of one device may use, and hold once.
+type tie struct {
+	memory         *Memory
+	device, shared string
+}
+
+// newLedger keeps the given memories: none of them is nil or there twice.
+func newLedger(entries []Entry, devices []Device, memories []*Memory) *ledger {
+	g := &ledger{memories: memories, of: make([]int, len(devices)), tied: map[tie]int{}}
+	places := map[tie]int{} // without a shared name
+	for i, d := range devices {
+		g.of[i] = slices.Index(memories, d.Memory)
+		if g.of[i] >= 0 && d.Name != "" {
+			places[tie{memory: d.Memory, device: d.Name}]++
+		}
+	}
+	for i, d := range devices {
+		if places[tie{memory: d.Memory, device: d.Name}] < 2 {
+			continue
+		}
+		for _, e := range entries {
+			t := tie{d.Memory, d.Name, e.Costs[i].Shared}
+			if _, known := g.tied[t]; t.shared != "" && !known {
+				g.tied[t] = len(memories) + len(g.tied)
+			}
+		}
+	}
+	return g
+}
+
+// shared are the memories of the devices, each once.
+func shared(devices []Device) []*Memory {
+	var memories []*Memory
+	for _, d := range devices {
+		if d.Memory != nil && !slices.Contains(memories, d.Memory) {
+			memories = append(memories, d.Memory)
+		}
+	}
+	return memories
+}
+
+// empty is what the memories hold at first.
+func (g *ledger) empty() []int64 { return make([]int64, len(g.memories)+len(g.tied)) }
+
+// with returns what they hold once l's run is there too, which takes these bytes
+// in all. The answer is in dst's memory.
+func (g *ledger) with(dst, held []int64, l *load, bytes int64) []int64 {
+	dst = append(dst[:0], held...)
+	m := g.of[l.Device]
+	if m < 0 {
+		return dst
+	}
+	if len(g.tied) > 0 {
+		for name, weights := range l.shared {
+			if t, ok := g.tied[tie{g.memories[m], l.devices[l.Device].Name, name}]; ok {
+				bytes -= min(weights, -held[t])
+				dst[t] = min(held[t], -weights)
+			}
+		}
+	}
+	dst[m] = plus(dst[m], bytes)
+	return dst
+}
+
+// within says whether each memory is within its budget.
+func (g *ledger) within(held []int64) bool {
+	for i, m := range g.memories {
+		if m.Budget >= 0 && held[i] > m.Budget {
+			return false
+		}
+	}
+	return true
+}

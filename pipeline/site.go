@@ -1,0 +1,174 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/kernels/calibrate"
+	"github.com/leat-dev/leat/packer"
+	"github.com/leat-dev/leat/pipeline/placement"
+	"github.com/leat-dev/leat/stage"
+)
+
+// Site is where the stages of a pipeline may stand: the devices of a list, or
+// those that a placement names, looked up once, so that several plans for them
+// can be compared.
+type Site struct {
+	layers []stage.Layer
+	config Config
+	places []device.Place
+	runs   []packer.Run // the placement's; nil: to be cut
+	notes  []string
+}
+
+// Survey looks up where the layers may stand. It opens devices only to measure
+// their speed, where that matters and isn't known. A malformed device list is a
+// *device.ListError, a malformed placement a *placement.Error.
+func Survey(ctx context.Context, layers []stage.Layer, options ...Option) (*Site, error) {
+	c, err := newConfig(options)
+	if err != nil {
+		return nil, err
+	}
+	if len(layers) == 0 {
+		return nil, errors.New("a pipeline of no layers")
+	}
+	s := &Site{layers: layers, config: c}
+	switch {
+	case c.Placement != "":
+		err = s.placed()
+	case c.Imagined:
+		s.places, err = device.WhatIf(c.Devices)
+	default:
+		if s.places, err = device.Resolve(c.Devices, c.Threads); err == nil {
+			err = s.measure(ctx)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// measure fills in the speeds of the places, where there is something to
+// balance and the list doesn't give them.
+func (s *Site) measure(ctx context.Context) error {
+	given := func(p device.Place) bool { return p.Speed > 0 }
+	if s.config.Pack != Balanced || len(s.places) < 2 || slices.ContainsFunc(s.places, given) {
+		return nil
+	}
+	infos := make([]device.Info, len(s.places))
+	for i, p := range s.places {
+		infos[i] = p.Info
+	}
+	infos, err := calibrate.Load(ctx, infos)
+	for i, info := range infos {
+		s.places[i].Info = info
+	}
+	return err
+}
+
+// placed reads the placement file: each of its runs is a place.
+func (s *Site) placed() error {
+	file, err := placement.ReadFile(s.config.Placement)
+	if err != nil {
+		return err
+	}
+	names := make([]string, len(s.layers))
+	for i, l := range s.layers {
+		names[i] = l.Name()
+	}
+	canonical := func(name string) string {
+		if places, err := device.Resolve(name, s.config.Threads); err == nil && len(places) == 1 {
+			return places[0].Info.Name
+		}
+		return ""
+	}
+	runs, err := file.Runs(names, canonical)
+	if err != nil {
+		return err
+	}
+	fellBack := false // the run before went to the fallback
+	for _, r := range runs {
+		at, err := s.place(r.Device)
+		missing := err != nil && !errors.As(err, new(*device.ListError)) && !errors.Is(err, errSeveral)
+		if missing && file.Fallback() != "" {
+			for _, l := range names[r.From:r.To] {
+				s.notes = append(s.notes, fmt.Sprintf("%s: on %s instead of %s: %v", l, file.Fallback(), r.Device, err))
+			}
+			at, err = s.place(file.Fallback())
+		}
+		if err != nil {
+			return file.At(r.Device, err)
+		}
+		last := len(s.runs) - 1
+		if last >= 0 && (missing || fellBack) && s.places[last].String() == at.String() {
+			s.runs[last].To = r.To // what was apart only by the missing device
+		} else {
+			s.places = append(s.places, at)
+			s.runs = append(s.runs, packer.Run{Device: len(s.runs), From: r.From, To: r.To})
+		}
+		fellBack = missing
+	}
+	return nil
+}
+
+var errSeveral = errors.New("a layer stands on one device")
+
+func (s *Site) place(name string) (device.Place, error) {
+	places, err := device.Resolve(name, s.config.Threads)
+	if err != nil {
+		return device.Place{}, err
+	}
+	if len(places) != 1 {
+		return device.Place{}, fmt.Errorf("%q stands for %d devices: %w", name, len(places), errSeveral)
+	}
+	return places[0], nil
+}
+
+// Plan places the layers for what they keep between batches; see Config.State. A
+// model that doesn't fit is an error that wraps packer.ErrNoFit.
+func (s *Site) Plan(state stage.Config) (*Plan, error) { return s.plan(s.runs, state) }
+
+// With is the plan with the same layers at the same places, for another state.
+func (p *Plan) With(state stage.Config) (*Plan, error) { return p.site.plan(p.runs, state) }
+
+// plan places the layers in the runs given, or where they are nil as they are
+// packed best.
+func (s *Site) plan(runs []packer.Run, state stage.Config) (*Plan, error) {
+	c := s.config
+	c.State = state
+	p := &Plan{Notes: s.notes, site: s, layers: s.layers, config: c}
+	p.stage = c.stage(min(len(s.places), len(s.layers)))
+	entries, devices, err := p.costs(s.places)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case runs != nil:
+		err = packer.Check(entries, devices, runs)
+	case c.Pack == FirstFit:
+		runs, err = packer.FirstFit(entries, devices)
+	default:
+		runs, err = packer.Balanced(entries, devices)
+	}
+	if short := (*packer.NoFitError)(nil); errors.As(err, &short) {
+		return nil, noFit{short}
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.runs = runs
+	return p, p.describe(runs, entries, s.places)
+}
+
+// noFit is the packer's error with sizes for people.
+type noFit struct{ *packer.NoFitError }
+
+func (e noFit) Error() string {
+	return packer.ErrNoFit.Error() + ": " + e.Describe(device.FormatSize)
+}
+
+func (e noFit) Unwrap() error { return e.NoFitError }

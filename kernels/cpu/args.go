@@ -148,16 +148,15 @@ func overlap(a, b []float32) bool {
 // The targets that Leat builds for are little-endian, as the header and the
 // packed forms are. Buffers are aligned to 64 bytes.
 
-func float32s(b []byte) []float32 {
-	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
-}
+func float32s(b []byte) []float32 { return elementsOf[float32](b) }
 
-func int32s(b []byte) []int32 {
-	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
-}
+func int32s(b []byte) []int32 { return elementsOf[int32](b) }
 
-func uint16s(b []byte) []uint16 {
-	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/2)
+func uint16s(b []byte) []uint16 { return elementsOf[uint16](b) }
+
+func elementsOf[T float32 | int32 | uint16](b []byte) []T {
+	var t T
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(t)))
 }
 
 func bytesOf(f []float32) []byte {

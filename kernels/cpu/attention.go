@@ -14,15 +14,15 @@ const tileRows = 32
 
 // attention is the work of one Attention. Its unit is a tile and a key/value
 // head. Rows of a tile read each page together, but each row sums for itself:
-// block after block of 32 positions from 0 on, by the online softmax (Milakov
-// and Gimelshein, "Online normalizer calculation for softmax", 2018). With m the
-// largest score so far, l the sum of weights and acc that of weighted values,
-// a block of scores s does, each operation rounded to float32,
+// block after block of 32 positions from 0 on, by the online softmax. With m the
+// largest score so far, l the sum of weights and acc that of weighted values, a
+// block of scores s does
 //
-//	m' = max(m, s…)   c = exp(m-m')   p = exp(s-m')
-//	l = l·c + Σp, in order   acc = acc·c + p·V   m = m'
+//	m' = max(m, s…)   c = e^(m-m')   p = e^(s-m')
+//	l = l·c + Σp   acc = acc·c + Σp·v   m = m'
 //
-// and in the end the row's result is acc/l.
+// as panel.Kernels.Soften and Weigh have it, and in the end the row's result is
+// acc/l.
 type attention struct {
 	kern  *panel.Kernels
 	dst   []float32
@@ -106,10 +106,10 @@ func (j *attention) cut(a *args) {
 			}
 		}
 		j.tiles = append(j.tiles, t)
-		// Of each position and head some 5 nanoseconds for the exponential, and
-		// two products of headDim; and each element of a page is read.
+		// Of each position and query head some 2 nanoseconds for the exponential,
+		// and two products of headDim; and each element of a page is read.
 		ns += float64(blocks) * kernels.PageTokens * float64(s.Heads) *
-			(float64(t.rows*j.group)*(5+float64(s.HeadDim)/8) + float64(s.HeadDim)/2)
+			(float64(t.rows*j.group)*(2+float64(s.HeadDim)/16) + float64(s.HeadDim)/4)
 	}
 	j.parts = parts(len(j.tiles)*s.Heads, ns)
 }
@@ -143,7 +143,7 @@ func (j *attention) tile(w *tileWork, t tile, head int) {
 		keys, values := j.cache.page(j.mem, page, head)
 		typ := j.cache.spec.Type
 		if typ == kernels.Q8_0 {
-			keys, values = w.expand(keys, values, min(kernels.PageTokens, last+1-start), dim)
+			keys, values = j.expand(w, keys, values, min(kernels.PageTokens, last+1-start))
 			typ = kernels.F32
 		}
 		// Rows before the block are done; those that it ends before see all of it.
@@ -152,9 +152,6 @@ func (j *attention) tile(w *tileWork, t tile, head int) {
 		for half := range min(kernels.PageTokens-1, last-start)/panel.Lanes + 1 {
 			p := keys[half*len(keys)*panel.Lanes/kernels.PageTokens:]
 			j.kern.Float(typ, p, dim, w.q[live*dim:], dim, n-live, w.s[live*kernels.PageTokens+half*panel.Lanes:], kernels.PageTokens)
-		}
-		for i := live; i < n; i++ {
-			w.soften(i, min(kernels.PageTokens, first+i/j.group-start+1), j.scale)
 		}
 		for i := live; i < whole; i += j.group {
 			j.weigh(w, typ, values, first+i/j.group-start+1, i, j.group)
@@ -167,9 +164,7 @@ func (j *attention) tile(w *tileWork, t tile, head int) {
 		out := j.dst[j.at(t.row+r, head):][:j.group*dim]
 		for g := range j.group {
 			i := r*j.group + g
-			for d, v := range w.acc[i*w.padded:][:dim] {
-				out[g*dim+d] = v / w.l[i]
-			}
+			j.kern.Divide(out[g*dim:][:dim], w.acc[i*w.padded:], w.l[i])
 		}
 	}
 }
@@ -179,60 +174,33 @@ func (j *attention) at(row, head int) int {
 	return (row*j.heads + head*j.group) * j.cache.spec.HeadDim
 }
 
-// weigh brings in n query heads' weighted values of a block, from the i-th on,
-// whose rows see its first count positions. What lies behind those is not read:
-// it may be left from another sequence.
+// weigh brings a block into n query heads, from the i-th on, whose rows see its
+// first count positions. What lies behind those is not read: it may be left from
+// another sequence.
 func (j *attention) weigh(w *tileWork, typ kernels.Type, values []byte, count, i, n int) {
-	panels := w.padded / panel.Lanes
-	for p := range panels {
-		j.kern.Float(typ, values[p*len(values)/panels:], count, w.s[i*kernels.PageTokens:], kernels.PageTokens,
-			n, w.pv[i*w.padded+p*panel.Lanes:], w.padded)
-	}
-	for k := i; k < i+n; k++ {
-		c, acc, pv := w.c[k], w.acc[k*w.padded:][:w.padded], w.pv[k*w.padded:][:w.padded]
-		for d, v := range pv {
-			acc[d] = float32(acc[d]*c) + v
-		}
-	}
-}
-
-// tileWork is what a worker keeps of a tile: for each query head its query, the
-// block's scores, then weights, the block's weighted values, and the m, l, c and
-// acc of the online softmax; of a Q8_0 cache also the page in F32.
-type tileWork struct {
-	q, s, pv, acc, m, l, c []float32
-	keys, values           []float32
-	padded                 int // headDim in whole panels
-}
-
-// soften turns the i-th query head's first count scores into weights.
-func (w *tileWork) soften(i, count int, scale float32) {
-	s, m := w.s[i*kernels.PageTokens:][:count], w.m[i]
-	for t, v := range s {
-		v = float32(v * scale) // rounded before m is taken away
-		s[t] = v
-		if v > m {
-			m = v
-		}
-	}
-	sum := float32(0)
-	for t, v := range s {
-		p := exp(v - m)
-		s[t] = p
-		sum += p
-	}
-	c := exp(w.m[i] - m)
-	w.m[i], w.c[i], w.l[i] = m, c, float32(w.l[i]*c)+sum
+	s, c := w.s[i*kernels.PageTokens:], w.c[i:][:n]
+	j.kern.Soften(s, count, j.scale, w.m[i:][:n], w.l[i:], c)
+	j.kern.Weigh(typ, values, count, s, c, w.acc[i*w.padded:], w.padded)
 }
 
 // expand brings the first count positions of a page in Q8_0 to panels of F32.
-func (w *tileWork) expand(keys, values []byte, count, dim int) ([]byte, []byte) {
-	const lanes, tokens = panel.Lanes, kernels.PageTokens
-	for t := range count {
-		loadKey(w.keys[t/lanes*dim*lanes+t%lanes:], keys[t*len(keys)/tokens:], dim)
-		loadValue(w.values[t*lanes:], values[t*len(values)/tokens:], dim)
+func (j *attention) expand(w *tileWork, keys, values []byte, count int) ([]byte, []byte) {
+	half := len(keys) / 2
+	j.kern.ExpandKeys(w.keys, keys[:half])
+	if count > panel.Lanes {
+		j.kern.ExpandKeys(w.keys[len(w.keys)/2:], keys[half:])
 	}
+	j.kern.ExpandValues(w.values, values, count)
 	return bytesOf(w.keys), bytesOf(w.values)
+}
+
+// tileWork is what a worker keeps of a tile: for each query head its query, the
+// block's scores, then weights, and the m, l, c and acc of the online softmax; of
+// a Q8_0 cache also the page in F32.
+type tileWork struct {
+	q, s, acc, m, l, c []float32
+	keys, values       []float32
+	padded             int // headDim in whole panels
 }
 
 // tileSizes are the lengths of a tileWork's slices, and of all together.
@@ -243,7 +211,7 @@ func sizesOf(s *kernels.CacheSpec, heads int) tileSizes {
 	if s.Type == kernels.Q8_0 {
 		z.page = s.HeadDim * kernels.PageTokens
 	}
-	z.all = heads*(z.dim+kernels.PageTokens+2*z.padded+3) + 2*z.page
+	z.all = heads*(z.dim+kernels.PageTokens+z.padded+3) + 2*z.page
 	z.all = (z.all + 31) / 32 * 32 // no two workers share a pair of cache lines
 	return z
 }
@@ -256,8 +224,8 @@ func (z *tileSizes) carve(mem []float32) tileWork {
 		to *[]float32
 		n  int
 	}{
-		{&w.keys, z.page}, {&w.values, z.page}, {&w.acc, z.heads * z.padded}, {&w.pv, z.heads * z.padded},
-		{&w.s, z.heads * kernels.PageTokens}, {&w.q, z.heads * z.dim}, {&w.m, z.heads}, {&w.l, z.heads}, {&w.c, z.heads},
+		{&w.keys, z.page}, {&w.values, z.page}, {&w.acc, z.heads * z.padded}, {&w.s, z.heads * kernels.PageTokens},
+		{&w.q, z.heads * z.dim}, {&w.m, z.heads}, {&w.l, z.heads}, {&w.c, z.heads},
 	} {
 		*part.to, mem = mem[:part.n:part.n], mem[part.n:]
 	}

@@ -110,11 +110,13 @@ func cached(c *cache, page, head, token int) (k, v []float64) {
 			k = append(k, float64(kernels.Float16frombits(uint16s(keys)[kAt])))
 			v = append(v, float64(kernels.Float16frombits(uint16s(values)[vAt])))
 		case kernels.Q8_0:
-			at := (token*s.HeadDim + d) / 32 * 34
-			number := func(block []byte) float64 {
-				return float64(kernels.Float16frombits(binary.LittleEndian.Uint16(block))) * float64(int8(block[2+d%32]))
+			number := func(page []byte, scale, q int) float64 {
+				return float64(kernels.Float16frombits(binary.LittleEndian.Uint16(page[scale:]))) * float64(int8(page[q]))
 			}
-			k, v = append(k, number(keys[at:])), append(v, number(values[at:]))
+			kAt := (token/16*s.HeadDim + d/32*32) * 17 // 16 bytes an element, and a 32nd of 16 scales
+			k = append(k, number(keys, kAt+token%16*2, kAt+32+d%32*16+token%16))
+			vAt := (token*s.HeadDim + d) / 32 * 34
+			v = append(v, number(values, vAt, vAt+2+d%32))
 		}
 	}
 	return k, v

@@ -17,8 +17,9 @@ import (
 //	keys:   | positions 0-15: [headDim][16] | positions 16-31: [headDim][16] |
 //	values: | elements 0-15: [32 positions][16] | elements 16-31: … |
 //
-// with the elements filled up to a multiple of 16. Of Q8_0 both are 32 rows of
-// blocks as a file has them, one a position.
+// with the elements filled up to a multiple of 16. Of Q8_0, keys are panels with
+// the scales of 16 positions before each 32 elements, as panel.Kernels.ExpandKeys
+// has them, and values 32 rows of blocks as in a file, one a position.
 type cache struct {
 	buf          device.Buffer
 	spec         kernels.CacheSpec
@@ -96,11 +97,15 @@ func (c *cache) page(mem []byte, page, head int) (keys, values []byte) {
 
 // store is the work of one StoreKV; its unit is a row.
 type store struct {
+	kern  *panel.Kernels
 	cache *cache
 	mem   []byte
 	k, v  []float32
 	h     header
 	parts int
+
+	half   []uint16 // for each worker, a row's key and value in F16
+	halves scratch  // holds half
 }
 
 func (q *queue) StoreKV(c kernels.Cache, k, v kernels.Tensor, rows kernels.Rows) {
@@ -127,87 +132,115 @@ func (q *queue) StoreKV(c kernels.Cache, k, v kernels.Tensor, rows kernels.Rows)
 	if !q.ready(&a) || len(j.k) == 0 {
 		return
 	}
-	j.parts = parts(k.Rows, 6*float64(len(j.k)))
+	if s.Type == kernels.F16 {
+		mem, err := j.halves.take(q.Device(), 4*int64(k.Cols)*int64(q.Workers()))
+		if err != nil {
+			q.Fail(fmt.Errorf("StoreKV: %w", err))
+			return
+		}
+		j.half = uint16s(mem)
+	}
+	j.parts = parts(k.Rows, 3*float64(len(j.k)))
 	q.Parallel(j.parts, j)
 }
 
 // Do stores a span of the rows.
-func (j *store) Do(part, _ int) {
+func (j *store) Do(part, worker int) {
 	s := &j.cache.spec
+	width := s.Heads * s.HeadDim
 	from, to := span(part, j.parts, len(j.h.positions))
 	for r := from; r < to; r++ {
-		position := int(j.h.positions[r])
-		page := int(j.h.pages[int(j.h.tables[r])+position/kernels.PageTokens])
-		token := position % kernels.PageTokens
-		for head := range s.Heads {
-			at := (r*s.Heads + head) * s.HeadDim
-			k, v := j.k[at:][:s.HeadDim], j.v[at:][:s.HeadDim]
-			keys, values := j.cache.page(j.mem, page, head)
-			switch s.Type {
-			case kernels.F32:
-				storeToken(float32s(keys), float32s(values), token, k, v, func(x float32) float32 { return x })
-			case kernels.F16:
-				storeToken(uint16s(keys), uint16s(values), token, k, v, kernels.Float16bits)
-			case kernels.Q8_0:
-				storeBlocks(keys[token*len(keys)/kernels.PageTokens:], k)
-				storeBlocks(values[token*len(values)/kernels.PageTokens:], v)
-			}
+		k, v := j.k[r*width:][:width], j.v[r*width:][:width]
+		switch s.Type {
+		case kernels.F32:
+			storeRow(j, r, k, v)
+		case kernels.F16:
+			half := j.half[worker*2*width:][:2*width]
+			j.kern.F16(half[:width], k)
+			j.kern.F16(half[width:], v)
+			storeRow(j, r, half[:width], half[width:])
+		case kernels.Q8_0:
+			j.storeBlocks(r, k, v)
 		}
 	}
 }
 
-// storeToken puts a token's key and value into the panels of its page.
-func storeToken[T float32 | uint16](keys, values []T, token int, k, v []float32, round func(float32) T) {
+// head returns where a head of a row is stored: the keys and the values of its
+// page, and the number of the row's position on it.
+func (j *store) head(r, head int) (keys, values []byte, token int) {
+	position := int(j.h.positions[r])
+	page := int(j.h.pages[int(j.h.tables[r])+position/kernels.PageTokens])
+	keys, values = j.cache.page(j.mem, page, head)
+	return keys, values, position % kernels.PageTokens
+}
+
+// storeRow puts a row's key and value, rounded to the cache's type, into panels.
+func storeRow[T float32 | uint16](j *store, r int, k, v []T) {
 	const lanes, tokens = panel.Lanes, kernels.PageTokens
-	keys = keys[token/lanes*len(k)*lanes+token%lanes:]
-	for d, x := range k {
-		keys[d*lanes] = round(x)
-	}
-	values = values[token*lanes:]
-	for d, x := range v {
-		values[d/lanes*tokens*lanes+d%lanes] = round(x)
-	}
-}
-
-// storeBlocks writes x in Q8_0 blocks: d = max|x|/127 rounded to F16, then
-// q = x·(1/d) by the rounded d, half to even, within ±127. A block with an
-// infinity or a NaN gets a d of NaN, so that what is wrong shows.
-func storeBlocks(dst []byte, x []float32) {
-	for ; len(x) > 0; dst, x = dst[34:], x[32:] {
-		largest, sum := float32(0), float32(0)
-		for _, v := range x[:32] {
-			largest = max(largest, v, -v)
-			sum += v - v // NaN if v is no finite number
+	dim := j.cache.spec.HeadDim
+	for head := range j.cache.spec.Heads {
+		inKeys, inValues, token := j.head(r, head)
+		keys := elementsOf[T](inKeys)[token/lanes*dim*lanes+token%lanes:]
+		for d, x := range k[head*dim:][:dim] {
+			keys[d*lanes] = x
 		}
-		scale := kernels.Float16bits(largest/127 + sum)
-		binary.LittleEndian.PutUint16(dst, scale)
-		inverse := 1 / kernels.Float16frombits(scale)
-		if inverse-inverse != 0 { // the scale is 0, or no number
-			clear(dst[2:34])
-			continue
-		}
-		for i, v := range x[:32] {
-			dst[2+i] = byte(int8(max(-127, min(127, math.RoundToEven(float64(v*inverse))))))
+		values := elementsOf[T](inValues)[token*lanes:]
+		for d := 0; d < dim; d += lanes {
+			copy(values[d*tokens:][:min(lanes, dim-d)], v[head*dim+d:])
 		}
 	}
 }
 
-// loadKey writes a key in Q8_0 blocks to its lane of a panel.
-func loadKey(lane []float32, src []byte, dim int) {
-	for d := 0; d < dim; d, src = d+32, src[34:] {
-		scale := kernels.Float16frombits(binary.LittleEndian.Uint16(src))
-		for i, q := range src[2:34] {
-			lane[(d+i)*panel.Lanes] = scale * float32(int8(q))
+// storeBlocks puts a row's key and value into the pages in Q8_0.
+func (j *store) storeBlocks(r int, k, v []float32) {
+	const lanes, size = panel.Lanes, panel.Block
+	dim := j.cache.spec.HeadDim
+	var b block
+	for head := range j.cache.spec.Heads {
+		keys, values, token := j.head(r, head)
+		keys = keys[token/lanes*len(keys)/2:]
+		values = values[token*len(values)/kernels.PageTokens:]
+		for d := 0; d < dim; d += size {
+			b.round(k[head*dim+d:][:size])
+			binary.LittleEndian.PutUint16(keys[token%lanes*2:], b.scale)
+			q := keys[2*lanes+token%lanes:]
+			for i, x := range b.q {
+				q[i*lanes] = byte(x)
+			}
+			keys = keys[(2+size)*lanes:]
+
+			b.round(v[head*dim+d:][:size])
+			binary.LittleEndian.PutUint16(values, b.scale)
+			for i, x := range b.q {
+				values[2+i] = byte(x)
+			}
+			values = values[2+size:]
 		}
 	}
 }
 
-// loadValue writes a value in Q8_0 blocks to its row of each panel.
-func loadValue(row []float32, src []byte, dim int) {
-	for d := 0; d < dim; d, src = d+32, src[34:] {
-		scale := kernels.Float16frombits(binary.LittleEndian.Uint16(src))
-		for i, q := range src[2:34] {
-			row[(d+i)/panel.Lanes*kernels.PageTokens*panel.Lanes+i%panel.Lanes] = scale * float32(int8(q))
-		}
+// block is 32 numbers in Q8_0: d·q, with d in F16.
+type block struct {
+	scale uint16
+	q     [panel.Block]int8
+}
+
+// round makes b of x: d = max|x|/127 rounded to F16, then q = x·(1/d) by the
+// rounded d, half to even, within ±127. A block with an infinity or a NaN gets a d
+// of NaN, so that what is wrong shows.
+func (b *block) round(x []float32) {
+	largest, sum := float32(0), float32(0)
+	for _, v := range x {
+		largest = max(largest, v, -v)
+		sum += v - v // NaN if v is no finite number
+	}
+	b.scale = kernels.Float16bits(largest/127 + sum)
+	inverse := 1 / kernels.Float16frombits(b.scale)
+	if inverse-inverse != 0 { // the scale is 0, or no number
+		b.q = [panel.Block]int8{}
+		return
+	}
+	for i, v := range x[:panel.Block] {
+		b.q[i] = int8(max(-127, min(127, math.RoundToEven(float64(v*inverse)))))
 	}
 }

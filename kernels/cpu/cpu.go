@@ -1,10 +1,10 @@
 // Package cpu is the op set of package kernels on a group of CPU cores.
 //
-// Importing it registers the backend. Products run on the panels of
-// kernels/cpu/panel; everything else is plain Go. An op runs on the spot: on
-// the caller alone where it is small, else in parts of some tens of
-// microseconds over the device's workers. How the work is cut never changes
-// the order of a sum. In the steady state an op allocates nothing.
+// Importing it registers the backend. The ops' inner loops are those of
+// kernels/cpu/panel, at the device's SIMD level. An op runs on the spot: on the
+// caller alone where it is small, else in parts of some tens of microseconds
+// over the device's workers. How the work is cut never changes the order of a
+// sum. In the steady state an op allocates nothing.
 package cpu
 
 import (
@@ -39,7 +39,8 @@ func (backend) NewQueue(d device.Device) (kernels.Queue, error) {
 		return nil, fmt.Errorf("%s: %w", info.Name, err)
 	}
 	q := &queue{Queue: cores, kern: kern}
-	q.matmul.kern, q.quantize.kern, q.attention.kern = kern, kern, kern
+	q.norm.kern, q.matmul.kern, q.quantize.kern = kern, kern, kern
+	q.store.kern, q.attention.kern, q.swiglu.kern, q.add.kern = kern, kern, kern, kern
 	return q, nil
 }
 
@@ -66,7 +67,7 @@ type queue struct {
 func (q *queue) Close() error {
 	err := q.Queue.Close()
 	for _, s := range []*scratch{
-		&q.argmax.best, &q.quantize.mem, &q.matmul.spread, &q.matmul.edge, &q.rope.turns, &q.attention.work,
+		&q.argmax.best, &q.quantize.mem, &q.matmul.spread, &q.matmul.edge, &q.rope.turns, &q.store.halves, &q.attention.work,
 	} {
 		if e := s.free(); err == nil {
 			err = e

@@ -1,9 +1,13 @@
 package cpu
 
-import "github.com/leat-dev/leat/kernels"
+import (
+	"github.com/leat-dev/leat/kernels"
+	"github.com/leat-dev/leat/kernels/cpu/panel"
+)
 
 // swiglu is the work of one SwiGLU; its unit is an element.
 type swiglu struct {
+	kern          *panel.Kernels
 	dst, gate, up []float32
 	parts         int
 }
@@ -20,21 +24,19 @@ func (q *queue) SwiGLU(dst, gate, up kernels.Tensor) {
 	if !q.ready(&a) || len(j.dst) == 0 {
 		return
 	}
-	j.parts = parts(len(j.dst), 6*float64(len(j.dst)))
+	j.parts = parts(len(j.dst), float64(len(j.dst)))
 	q.Parallel(j.parts, j)
 }
 
 // Do computes a span of the elements.
 func (j *swiglu) Do(part, _ int) {
 	from, to := span(part, j.parts, len(j.dst))
-	dst, gate, up := j.dst[from:to], j.gate[from:to], j.up[from:to]
-	for i, g := range gate {
-		dst[i] = g / (1 + exp(-g)) * up[i]
-	}
+	j.kern.SwiGLU(j.dst[from:to], j.gate[from:to], j.up[from:to])
 }
 
 // add is the work of one Add; its unit is an element.
 type add struct {
+	kern   *panel.Kernels
 	dst, x []float32
 	parts  int
 }
@@ -50,15 +52,12 @@ func (q *queue) Add(dst, x kernels.Tensor) {
 	if !q.ready(&a) || len(j.dst) == 0 {
 		return
 	}
-	j.parts = parts(len(j.dst), float64(len(j.dst)))
+	j.parts = parts(len(j.dst), float64(len(j.dst))/2)
 	q.Parallel(j.parts, j)
 }
 
 // Do adds a span of the elements.
 func (j *add) Do(part, _ int) {
 	from, to := span(part, j.parts, len(j.dst))
-	dst, x := j.dst[from:to], j.x[from:to]
-	for i, v := range x {
-		dst[i] += v
-	}
+	j.kern.Add(j.dst[from:to], j.x[from:to])
 }

@@ -4,10 +4,12 @@ import (
 	"math"
 
 	"github.com/leat-dev/leat/kernels"
+	"github.com/leat-dev/leat/kernels/cpu/panel"
 )
 
 // norm is the work of one RMSNorm; its unit is a row.
 type norm struct {
+	kern         *panel.Kernels
 	dst, x, gain []float32
 	n, cols      int
 	eps          float32
@@ -20,33 +22,23 @@ func (q *queue) RMSNorm(dst, x kernels.Tensor, gain kernels.Weight, eps float32)
 	}
 	a := args{op: "RMSNorm"}
 	j := &q.norm
-	*j = norm{
-		x:    a.floats("x", x, x.Rows, x.Cols),
-		dst:  a.floats("dst", dst, x.Rows, x.Cols),
-		gain: a.vector("the gain", gain, x.Cols),
-		n:    x.Rows, cols: x.Cols, eps: eps,
-	}
+	j.x = a.floats("x", x, x.Rows, x.Cols)
+	j.dst = a.floats("dst", dst, x.Rows, x.Cols)
+	j.gain = a.vector("the gain", gain, x.Cols)
+	j.n, j.cols, j.eps = x.Rows, x.Cols, eps
 	if !q.ready(&a) || j.n == 0 {
 		return
 	}
-	j.parts = parts(j.n, 2*float64(j.n)*float64(j.cols))
+	j.parts = parts(j.n, float64(j.n)*(30+float64(j.cols)/4))
 	q.Parallel(j.parts, j)
 }
 
-// Do normalizes a span of the rows. A float32's square is exact in float64, so
-// that it doesn't matter whether a target fuses the sum.
+// Do normalizes a span of the rows.
 func (j *norm) Do(part, _ int) {
 	from, to := span(part, j.parts, j.n)
 	for r := from; r < to; r++ {
 		x := j.x[r*j.cols:][:j.cols]
-		sum := 0.0
-		for _, v := range x {
-			sum += float64(v) * float64(v)
-		}
-		inv := float32(1 / math.Sqrt(sum/float64(j.cols)+float64(j.eps)))
-		dst, gain := j.dst[r*j.cols:][:len(x)], j.gain[:len(x)]
-		for i, v := range x {
-			dst[i] = v * inv * gain[i]
-		}
+		mean := j.kern.SumSquares(x) / float64(j.cols)
+		j.kern.Scale(j.dst[r*j.cols:][:j.cols], x, j.gain, float32(1/math.Sqrt(mean+float64(j.eps))))
 	}
 }

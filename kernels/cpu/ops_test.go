@@ -120,6 +120,35 @@ func TestRoPE(t *testing.T) {
 	}
 }
 
+// What a queue keeps of the rows and frequencies before doesn't show.
+func TestRoPEAfterOtherRows(t *testing.T) {
+	const dim, pairs = 16, 8
+	type call struct {
+		positions []int32
+		freq      []float32
+	}
+	rng := newRand(42)
+	slow, fast, fewer := normals(rng, pairs), normals(rng, pairs), normals(rng, pairs/2)
+	turn := func(r *rig, c call, x []float32) []float32 {
+		in, f := r.tensor(len(c.positions), dim, x), r.vector(c.freq)
+		var h kernels.Header
+		for _, p := range c.positions {
+			h.Append(0, p, 0, false)
+		}
+		rows := r.rows(&h)
+		r.run(func(q kernels.Queue) { q.RoPE(in, kernels.Rotation{HeadDim: dim, Frequencies: f}, rows) })
+		return read(in)
+	}
+	used := newRig(t, 0)
+	for i, c := range []call{
+		{[]int32{0, 5, 9}, slow}, {[]int32{0, 5, 9}, slow}, {[]int32{1, 5, 10}, slow}, {[]int32{1, 5, 10}, fast}, {[]int32{1}, fast},
+		{[]int32{1, 5, 9, 10, 11}, fast}, {[]int32{1, 5}, fewer}, {[]int32{1, 5, 9, 10, 11}, fewer}, {[]int32{1, 5, 9, 10, 11}, slow},
+	} {
+		x := normals(rng, len(c.positions)*dim)
+		sameBits(t, turn(newRig(t, 1), c, x), turn(used, c, x), "call %d", i)
+	}
+}
+
 func TestSwiGLU(t *testing.T) {
 	const n, cols = 30, 701
 	gate, up := normals(newRand(23), n*cols), normals(newRand(24), n*cols)

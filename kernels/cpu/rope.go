@@ -3,20 +3,27 @@ package cpu
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/leat-dev/leat/kernels"
 )
 
 // rope is the work of one RoPE; its unit is a row.
+//
+// A row's cosines and sines are kept: queries and keys of every layer turn by
+// the same.
 type rope struct {
-	x, freq   []float32
+	x         []float32
 	positions []int32
 	n, cols   int
 	headDim   int
 	split     bool
 	parts     int
-	factors   []float32 // for each worker, its row's cosines, then sines
-	turns     scratch   // holds factors
+
+	freq    []float32
+	factors []float32 // for each row, its cosines, then its sines
+	of      []int32   // for each row, the position that they are of; -1: none
+	turns   scratch   // holds factors
 }
 
 func (q *queue) RoPE(x kernels.Tensor, r kernels.Rotation, rows kernels.Rows) {
@@ -27,13 +34,13 @@ func (q *queue) RoPE(x kernels.Tensor, r kernels.Rotation, rows kernels.Rows) {
 	j := &q.rope
 	h := a.header(rows, x.Rows)
 	j.x = a.floats("x", x, x.Rows, x.Cols)
-	j.freq = a.vector("the frequencies", r.Frequencies, -1)
+	freq := a.vector("the frequencies", r.Frequencies, -1)
 	j.positions, j.n, j.cols, j.headDim, j.split = h.positions, x.Rows, x.Cols, r.HeadDim, r.Split
 	if j.headDim <= 0 || j.cols%j.headDim != 0 {
 		a.fail("x has %d columns, which are not whole heads of %d", j.cols, j.headDim)
 	}
-	if 2*len(j.freq) > j.headDim {
-		a.fail("%d frequencies turn %d elements, a head has %d", len(j.freq), 2*len(j.freq), j.headDim)
+	if 2*len(freq) > j.headDim {
+		a.fail("%d frequencies turn %d elements, a head has %d", len(freq), 2*len(freq), j.headDim)
 	}
 	for i, p := range j.positions {
 		if p < 0 {
@@ -43,27 +50,47 @@ func (q *queue) RoPE(x kernels.Tensor, r kernels.Rotation, rows kernels.Rows) {
 	if !q.ready(&a) || j.n == 0 {
 		return
 	}
-	mem, err := j.turns.take(q.Device(), 8*int64(len(j.freq))*int64(q.Workers()))
-	if err != nil {
+	if err := j.keep(q, freq); err != nil {
 		q.Fail(fmt.Errorf("RoPE: %w", err))
 		return
 	}
-	j.factors = float32s(mem)
-	j.parts = parts(j.n, float64(j.n)*(40*float64(len(j.freq))+float64(j.cols)))
+	j.parts = parts(j.n, float64(j.n)*(20*float64(len(freq))+float64(j.cols)))
 	q.Parallel(j.parts, j)
+}
+
+// keep makes room for every row's factors, and forgets those of other
+// frequencies.
+func (j *rope) keep(q *queue, freq []float32) error {
+	if j.n <= len(j.of) && slices.Equal(freq, j.freq) {
+		return nil
+	}
+	rows := max(j.n, len(j.of))
+	j.of = j.of[:0] // none, where there is no room
+	mem, err := j.turns.take(q.Device(), 8*int64(len(freq))*int64(rows))
+	if err != nil {
+		return err
+	}
+	j.factors = float32s(mem)
+	j.freq = append(j.freq[:0], freq...)
+	for range rows {
+		j.of = append(j.of, -1)
+	}
+	return nil
 }
 
 // Do turns a span of the rows. The angle is taken in float64: at position
 // 100000 a float32 would be off by a hundredth of a radian.
-func (j *rope) Do(part, worker int) {
+func (j *rope) Do(part, _ int) {
 	pairs := len(j.freq)
-	cos := j.factors[worker*2*pairs:][:pairs]
-	sin := j.factors[worker*2*pairs+pairs:][:pairs]
 	from, to := span(part, j.parts, j.n)
 	for r := from; r < to; r++ {
-		for i, f := range j.freq {
-			s, c := math.Sincos(float64(j.positions[r]) * float64(f))
-			sin[i], cos[i] = float32(s), float32(c)
+		cos, sin := j.factors[2*r*pairs:][:pairs], j.factors[(2*r+1)*pairs:][:pairs]
+		if p := j.positions[r]; j.of[r] != p {
+			for i, f := range j.freq {
+				s, c := math.Sincos(float64(p) * float64(f))
+				sin[i], cos[i] = float32(s), float32(c)
+			}
+			j.of[r] = p
 		}
 		for at := r * j.cols; at < (r+1)*j.cols; at += j.headDim {
 			head := j.x[at:][:2*pairs]

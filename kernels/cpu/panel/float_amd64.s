@@ -99,7 +99,7 @@ four:
 
 tail:
 	ADDQ $0x04, R10
-	JZ   add
+	JZ   summed
 
 one:
 	VMOVUPS          (AX), Z8
@@ -117,7 +117,7 @@ one:
 	DECQ             R10
 	JNZ              one
 
-add:
+summed:
 	MOVQ    BX, R10
 	VADDPS  (R10), Z0, Z0
 	VMOVUPS Z0, (R10)
@@ -216,7 +216,7 @@ four:
 
 tail:
 	ADDQ $0x04, R9
-	JZ   add
+	JZ   summed
 
 one:
 	VMOVUPS          (AX), Z4
@@ -229,7 +229,7 @@ one:
 	DECQ             R9
 	JNZ              one
 
-add:
+summed:
 	MOVQ    BX, R9
 	VADDPS  (R9), Z0, Z0
 	VMOVUPS Z0, (R9)
@@ -298,7 +298,7 @@ four:
 
 tail:
 	ADDQ $0x04, R8
-	JZ   add
+	JZ   summed
 
 one:
 	VMOVUPS          (AX), Z2
@@ -309,7 +309,7 @@ one:
 	DECQ             R8
 	JNZ              one
 
-add:
+summed:
 	MOVQ    BX, R8
 	VADDPS  (R8), Z0, Z0
 	VMOVUPS Z0, (R8)
@@ -365,7 +365,7 @@ four:
 
 tail:
 	ADDQ $0x04, DI
-	JZ   add
+	JZ   summed
 
 one:
 	VMOVUPS          (AX), Z1
@@ -375,7 +375,7 @@ one:
 	DECQ             DI
 	JNZ              one
 
-add:
+summed:
 	MOVQ    BX, DI
 	VADDPS  (DI), Z0, Z0
 	VMOVUPS Z0, (DI)
@@ -494,7 +494,7 @@ four:
 
 tail:
 	ADDQ $0x04, R9
-	JZ   add
+	JZ   summed
 
 one:
 	VMOVUPS      (AX), Y8
@@ -516,7 +516,7 @@ one:
 	DECQ         R9
 	JNZ          one
 
-add:
+summed:
 	MOVQ    BX, R9
 	VADDPS  (R9), Y0, Y0
 	VMOVUPS Y0, (R9)
@@ -617,7 +617,7 @@ four:
 
 tail:
 	ADDQ $0x04, R8
-	JZ   add
+	JZ   summed
 
 one:
 	VMOVUPS      (AX), Y4
@@ -633,7 +633,7 @@ one:
 	DECQ         R8
 	JNZ          one
 
-add:
+summed:
 	MOVQ    BX, R8
 	VADDPS  (R8), Y0, Y0
 	VMOVUPS Y0, (R8)
@@ -707,7 +707,7 @@ four:
 
 tail:
 	ADDQ $0x04, DI
-	JZ   add
+	JZ   summed
 
 one:
 	VMOVUPS      (AX), Y2
@@ -720,7 +720,7 @@ one:
 	DECQ         DI
 	JNZ          one
 
-add:
+summed:
 	MOVQ    BX, DI
 	VADDPS  (DI), Y0, Y0
 	VMOVUPS Y0, (DI)
@@ -827,7 +827,7 @@ four:
 
 tail:
 	ADDQ $0x04, R10
-	JZ   add
+	JZ   summed
 
 one:
 	VCVTPH2PS        (AX), Z8
@@ -845,7 +845,7 @@ one:
 	DECQ             R10
 	JNZ              one
 
-add:
+summed:
 	MOVQ    BX, R10
 	VADDPS  (R10), Z0, Z0
 	VMOVUPS Z0, (R10)
@@ -941,7 +941,7 @@ four:
 
 tail:
 	ADDQ $0x04, R9
-	JZ   add
+	JZ   summed
 
 one:
 	VCVTPH2PS        (AX), Z4
@@ -954,7 +954,7 @@ one:
 	DECQ             R9
 	JNZ              one
 
-add:
+summed:
 	MOVQ    BX, R9
 	VADDPS  (R9), Z0, Z0
 	VMOVUPS Z0, (R9)
@@ -1023,7 +1023,7 @@ four:
 
 tail:
 	ADDQ $0x04, R8
-	JZ   add
+	JZ   summed
 
 one:
 	VCVTPH2PS        (AX), Z2
@@ -1034,7 +1034,7 @@ one:
 	DECQ             R8
 	JNZ              one
 
-add:
+summed:
 	MOVQ    BX, R8
 	VADDPS  (R8), Z0, Z0
 	VMOVUPS Z0, (R8)
@@ -1090,7 +1090,7 @@ four:
 
 tail:
 	ADDQ $0x04, DI
-	JZ   add
+	JZ   summed
 
 one:
 	VCVTPH2PS        (AX), Z1
@@ -1100,7 +1100,7 @@ one:
 	DECQ             DI
 	JNZ              one
 
-add:
+summed:
 	MOVQ    BX, DI
 	VADDPS  (DI), Z0, Z0
 	VMOVUPS Z0, (DI)
@@ -1219,7 +1219,7 @@ four:
 
 tail:
 	ADDQ $0x04, R9
-	JZ   add
+	JZ   summed
 
 one:
 	VCVTPH2PS    (AX), Y8
@@ -1241,7 +1241,7 @@ one:
 	DECQ         R9
 	JNZ          one
 
-add:
+summed:
 	MOVQ    BX, R9
 	VADDPS  (R9), Y0, Y0
 	VMOVUPS Y0, (R9)
@@ -1342,7 +1342,7 @@ four:
 
 tail:
 	ADDQ $0x04, R8
-	JZ   add
+	JZ   summed
 
 one:
 	VCVTPH2PS    (AX), Y4
@@ -1358,7 +1358,7 @@ one:
 	DECQ         R8
 	JNZ          one
 
-add:
+summed:
 	MOVQ    BX, R8
 	VADDPS  (R8), Y0, Y0
 	VMOVUPS Y0, (R8)
@@ -1432,7 +1432,7 @@ four:
 
 tail:
 	ADDQ $0x04, DI
-	JZ   add
+	JZ   summed
 
 one:
 	VCVTPH2PS    (AX), Y2
@@ -1445,7 +1445,7 @@ one:
 	DECQ         DI
 	JNZ          one
 
-add:
+summed:
 	MOVQ    BX, DI
 	VADDPS  (DI), Y0, Y0
 	VMOVUPS Y0, (DI)
@@ -1556,7 +1556,7 @@ four:
 
 tail:
 	ADDQ $0x04, R10
-	JZ   add
+	JZ   summed
 
 one:
 	VPMOVZXWD        (AX), Z8
@@ -1575,7 +1575,7 @@ one:
 	DECQ             R10
 	JNZ              one
 
-add:
+summed:
 	MOVQ    BX, R10
 	VADDPS  (R10), Z0, Z0
 	VMOVUPS Z0, (R10)
@@ -1675,7 +1675,7 @@ four:
 
 tail:
 	ADDQ $0x04, R9
-	JZ   add
+	JZ   summed
 
 one:
 	VPMOVZXWD        (AX), Z4
@@ -1689,7 +1689,7 @@ one:
 	DECQ             R9
 	JNZ              one
 
-add:
+summed:
 	MOVQ    BX, R9
 	VADDPS  (R9), Z0, Z0
 	VMOVUPS Z0, (R9)
@@ -1762,7 +1762,7 @@ four:
 
 tail:
 	ADDQ $0x04, R8
-	JZ   add
+	JZ   summed
 
 one:
 	VPMOVZXWD        (AX), Z2
@@ -1774,7 +1774,7 @@ one:
 	DECQ             R8
 	JNZ              one
 
-add:
+summed:
 	MOVQ    BX, R8
 	VADDPS  (R8), Z0, Z0
 	VMOVUPS Z0, (R8)
@@ -1834,7 +1834,7 @@ four:
 
 tail:
 	ADDQ $0x04, DI
-	JZ   add
+	JZ   summed
 
 one:
 	VPMOVZXWD        (AX), Z1
@@ -1845,7 +1845,7 @@ one:
 	DECQ             DI
 	JNZ              one
 
-add:
+summed:
 	MOVQ    BX, DI
 	VADDPS  (DI), Z0, Z0
 	VMOVUPS Z0, (DI)
@@ -1972,7 +1972,7 @@ four:
 
 tail:
 	ADDQ $0x04, R9
-	JZ   add
+	JZ   summed
 
 one:
 	VPMOVZXWD    (AX), Y8
@@ -1996,7 +1996,7 @@ one:
 	DECQ         R9
 	JNZ          one
 
-add:
+summed:
 	MOVQ    BX, R9
 	VADDPS  (R9), Y0, Y0
 	VMOVUPS Y0, (R9)
@@ -2105,7 +2105,7 @@ four:
 
 tail:
 	ADDQ $0x04, R8
-	JZ   add
+	JZ   summed
 
 one:
 	VPMOVZXWD    (AX), Y4
@@ -2123,7 +2123,7 @@ one:
 	DECQ         R8
 	JNZ          one
 
-add:
+summed:
 	MOVQ    BX, R8
 	VADDPS  (R8), Y0, Y0
 	VMOVUPS Y0, (R8)
@@ -2205,7 +2205,7 @@ four:
 
 tail:
 	ADDQ $0x04, DI
-	JZ   add
+	JZ   summed
 
 one:
 	VPMOVZXWD    (AX), Y2
@@ -2220,7 +2220,7 @@ one:
 	DECQ         DI
 	JNZ          one
 
-add:
+summed:
 	MOVQ    BX, DI
 	VADDPS  (DI), Y0, Y0
 	VMOVUPS Y0, (DI)

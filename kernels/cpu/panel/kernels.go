@@ -7,9 +7,9 @@ import (
 	"github.com/leat-dev/leat/kernels"
 )
 
-// Kernels are the products and the quantization of one SIMD level. The integer
-// ones give the same bits at every level; the float ones agree within rounding.
-// Where a result is NaN, its payload isn't part of that.
+// Kernels are the products and the other inner loops of one SIMD level. Integer
+// products give the same bits at every level, and so does what says so; the rest
+// agrees within rounding. Where a result is NaN, its payload isn't part of that.
 //
 // A call takes its memory from the caller and runs on the caller's goroutine.
 // Slices too short for the shape, and a type of the other family, are mistakes
@@ -22,6 +22,20 @@ type Kernels struct {
 	floats   [3]([]floatKernel) // from F32 on
 	ints     [2]([]intKernel)   // from Q8_0 on
 	quantize func(dst []byte, x []float32)
+
+	// Attention's, around its products.
+	soften       func(s []float32, count int, scale float32, m, l, c []float32)
+	weigh        [2][]weighKernel // F32 and F16
+	expandKeys   func(dst []float32, src []byte, blocks int)
+	expandValues func(dst []float32, src []byte, count, blocks int)
+
+	// Element by element.
+	swiglu     func(dst, gate, up []float32)
+	sumSquares func(x []float32) float64
+	scale      func(dst, x, gain []float32, f float32)
+	divide     func(dst, x []float32, by float32)
+	add        func(dst, x []float32)
+	toF16      func(dst []uint16, x []float32) // whole vectors of 16
 }
 
 type floatKernel struct {

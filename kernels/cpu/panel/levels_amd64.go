@@ -20,6 +20,21 @@ var avx2 = &Kernels{
 		{{2, intQ4_0x2AVX2}, {1, intQ4_0x1AVX2}},
 	},
 	quantize: quantizeAVX2,
+
+	soften: softenAVX2,
+	weigh: [2][]weighKernel{
+		{{4, weighF32x4AVX2}, {2, weighF32x2AVX2}, {1, weighF32x1AVX2}},
+		{{4, weighF16x4AVX2}, {2, weighF16x2AVX2}, {1, weighF16x1AVX2}},
+	},
+	expandKeys:   expandKeysAVX2,
+	expandValues: expandValuesAVX2,
+
+	swiglu:     swigluAVX2,
+	sumSquares: sumSquaresAVX2,
+	scale:      scaleAVX2,
+	divide:     divideAVX2,
+	add:        addAVX2,
+	toF16:      toF16AVX2,
 }
 
 var avx512 = &Kernels{
@@ -34,16 +49,33 @@ var avx512 = &Kernels{
 		{{4, intQ4_0x4AVX512}, {2, intQ4_0x2AVX512}, {1, intQ4_0x1AVX512}},
 	},
 	quantize: quantizeAVX2,
+
+	soften: softenAVX512,
+	weigh: [2][]weighKernel{
+		{{8, weighF32x8AVX512}, {4, weighF32x4AVX512}, {2, weighF32x2AVX512}, {1, weighF32x1AVX512}},
+		{{8, weighF16x8AVX512}, {4, weighF16x4AVX512}, {2, weighF16x2AVX512}, {1, weighF16x1AVX512}},
+	},
+	expandKeys:   expandKeysAVX512,
+	expandValues: expandValuesAVX512,
+
+	swiglu:     swigluAVX512,
+	sumSquares: sumSquaresAVX512,
+	scale:      scaleAVX512,
+	divide:     divideAVX512,
+	add:        addAVX512,
+	toF16:      toF16AVX512,
 }
 
-var vnni = &Kernels{
-	Level:  "avx512-vnni",
-	floats: avx512.floats,
-	ints: [2][]intKernel{
-		{{8, intQ8_0x8VNNI}, {4, intQ8_0x4VNNI}, {2, intQ8_0x2VNNI}, {1, intQ8_0x1VNNI}},
-		{{8, intQ4_0x8VNNI}, {4, intQ4_0x4VNNI}, {2, intQ4_0x2VNNI}, {1, intQ4_0x1VNNI}},
-	},
-	quantize: quantizeAVX2,
+var vnni = avx512.with("avx512-vnni", [2][]intKernel{
+	{{8, intQ8_0x8VNNI}, {4, intQ8_0x4VNNI}, {2, intQ8_0x2VNNI}, {1, intQ8_0x1VNNI}},
+	{{8, intQ4_0x8VNNI}, {4, intQ4_0x4VNNI}, {2, intQ4_0x2VNNI}, {1, intQ4_0x1VNNI}},
+})
+
+// with returns the level above k that has integer products of its own.
+func (k *Kernels) with(level string, ints [2][]intKernel) *Kernels {
+	higher := *k
+	higher.Level, higher.ints = level, ints
+	return &higher
 }
 
 // supported returns the levels that this machine has, each with all that the

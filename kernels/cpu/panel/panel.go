@@ -29,6 +29,9 @@
 //	  as in a file.
 //
 // A panel's stride is padded to a multiple of 64 bytes.
+//
+// The package also has the inner loops of the CPU's other ops, since they too
+// are written once a SIMD level.
 package panel
 
 import (
@@ -41,6 +44,8 @@ import (
 //go:generate go run -C _gen . -kernels float -pkg panel -out ../float_amd64.s -stubs ../float_amd64.go
 //go:generate go run -C _gen . -kernels integer -pkg panel -out ../integer_amd64.s -stubs ../integer_amd64.go
 //go:generate go run -C _gen . -kernels quantize -pkg panel -out ../quantize_amd64.s -stubs ../quantize_amd64.go
+//go:generate go run -C _gen . -kernels attention -pkg panel -out ../attention_amd64.s -stubs ../attention_amd64.go
+//go:generate go run -C _gen . -kernels elementwise -pkg panel -out ../elementwise_amd64.s -stubs ../elementwise_amd64.go
 
 // Lanes is the number of rows in a panel.
 const Lanes = 16

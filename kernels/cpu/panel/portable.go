@@ -12,6 +12,18 @@ var portable = &Kernels{
 	floats:   [3][]floatKernel{{{1, floatF32}}, {{1, floatF16}}, {{1, floatBF16}}},
 	ints:     [2][]intKernel{{{1, intQ8_0}}, {{1, intQ4_0}}},
 	quantize: quantize,
+
+	soften:       soften,
+	weigh:        [2][]weighKernel{{{1, weighF32}}, {{1, weighF16}}},
+	expandKeys:   expandKeys,
+	expandValues: expandValues,
+
+	swiglu:     swiglu,
+	sumSquares: sumSquares,
+	scale:      scale,
+	divide:     divide,
+	add:        add,
+	toF16:      toF16,
 }
 
 func floatF32(p []byte, cols int, x []float32, _ int, y []float32, _ int) {

@@ -25,10 +25,10 @@ block:
 	VPAND        magnitude<>+0(SB), Y7, Y10
 	VMOVUPS      96(CX), Y8
 	VPAND        magnitude<>+0(SB), Y8, Y11
-	VPMAXUD      Y9, Y4, Y4
-	VPMAXUD      Y11, Y10, Y10
 	VPMAXUD      Y10, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X9
+	VPMAXUD      Y11, Y9, Y9
+	VPMAXUD      Y9, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X9
 	VPMAXUD      X9, X4, X4
 	VPSHUFD      $0x4e, X4, X9
 	VPMAXUD      X9, X4, X4
@@ -63,15 +63,15 @@ block:
 	VPERMD       Y5, Y3, Y5
 	VMOVDQU      Y5, (AX)
 	VMOVSS       X4, 32(AX)
-	VPADDD       Y11, Y10, Y10
-	VPADDD       Y9, Y12, Y12
 	VPADDD       Y12, Y10, Y10
-	VEXTRACTI128 $0x01, Y10, X11
-	VPADDD       X11, X10, X10
-	VPSHUFD      $0x4e, X10, X11
-	VPADDD       X11, X10, X10
-	VPSHUFD      $0xb1, X10, X11
-	VPADDD       X11, X10, X10
+	VPADDD       Y9, Y11, Y11
+	VPADDD       Y11, Y10, Y10
+	VEXTRACTF128 $0x01, Y10, X4
+	VPADDD       X4, X10, X10
+	VPSHUFD      $0x4e, X10, X4
+	VPADDD       X4, X10, X10
+	VPSHUFD      $0xb1, X10, X4
+	VPADDD       X4, X10, X10
 	VPSLLD       $0x03, X10, X10
 	VPSUBD       X10, X2, X10
 	VMOVD        X10, 36(AX)

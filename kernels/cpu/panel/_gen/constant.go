@@ -1,6 +1,8 @@
 package main
 
 import (
+	"math"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 )
@@ -26,3 +28,34 @@ func magnitude() Mem { return constant("magnitude", 0x7fffffff_7fffffff, 32) }
 // lowNibbles has each byte's low nibble, and ones has 1 in each 16 bits.
 func lowNibbles() Mem { return constant("lowNibbles", 0x0f0f0f0f_0f0f0f0f, 64) }
 func ones() Mem       { return constant("ones", 0x00010001_00010001, 64) }
+
+// floats returns a vector of one float32.
+func floats(name string, f float64) Mem {
+	bits := uint64(math.Float32bits(float32(f)))
+	return constant(name, bits<<32|bits, 64)
+}
+
+// outside is 32 zeros, 32 minus infinities and 32 zeros again. The 32 words that
+// begin count before the infinities' end are a mask of the first count lanes, by
+// their highest bits; those that begin count before the infinities are what to
+// add to a score so that only the first count lanes matter.
+func outside() Mem {
+	if m, ok := constants["outside"]; ok {
+		return m
+	}
+	m := GLOBL("outside", RODATA|NOPTR)
+	for i := range 96 {
+		word := uint32(0)
+		if i/32 == 1 {
+			word = math.Float32bits(float32(math.Inf(-1)))
+		}
+		DATA(4*i, U32(word))
+	}
+	constants["outside"] = m
+	return m
+}
+
+const (
+	infinitiesAt = 4 * 32
+	behindAt     = 4 * 64
+)

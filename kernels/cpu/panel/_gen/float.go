@@ -56,23 +56,8 @@ func float(w width, weights string, n int) {
 		}
 	}
 
-	const unroll = 4
-	SUBQ(Imm(unroll), left)
-	JL(LabelRef("tail"))
-	Label("four")
-	columns(w, weights, panel, x, sums, unroll)
-	SUBQ(Imm(unroll), left)
-	JGE(LabelRef("four"))
+	everyColumn(w, weights, panel, left, x, sums)
 
-	Label("tail")
-	ADDQ(Imm(unroll), left)
-	JZ(LabelRef("add"))
-	Label("one")
-	columns(w, weights, panel, x, sums, 1)
-	DECQ(left)
-	JNZ(LabelRef("one"))
-
-	Label("add")
 	MOVQ(y, out)
 	for _, sum := range sums {
 		for v, s := range sum {
@@ -85,6 +70,26 @@ func float(w width, weights string, n int) {
 	JNZ(LabelRef("segment"))
 	VZEROUPPER()
 	RET()
+}
+
+// everyColumn multiplies left columns, at least one.
+func everyColumn(w width, weights string, panel, left reg.GPVirtual, x rows, sums [][]reg.VecVirtual) {
+	const unroll = 4
+	SUBQ(Imm(unroll), left)
+	JL(LabelRef("tail"))
+	Label("four")
+	columns(w, weights, panel, x, sums, unroll)
+	SUBQ(Imm(unroll), left)
+	JGE(LabelRef("four"))
+
+	Label("tail")
+	ADDQ(Imm(unroll), left)
+	JZ(LabelRef("summed"))
+	Label("one")
+	columns(w, weights, panel, x, sums, 1)
+	DECQ(left)
+	JNZ(LabelRef("one"))
+	Label("summed")
 }
 
 // columns multiplies n columns, and moves the panel and the rows on.

@@ -2,7 +2,8 @@
 //
 //	go generate ./kernels/cpu/panel
 //
-// Each kernel's meaning is that of its portable twin in portable.go.
+// Each kernel's meaning is that of its portable twin, a Go function of the name
+// without the level.
 package main
 
 import (
@@ -13,7 +14,7 @@ import (
 )
 
 func main() {
-	family := flag.String("kernels", "", "float, integer or quantize")
+	family := flag.String("kernels", "", "float, integer, quantize, attention or elementwise")
 	flag.Parse()
 	ConstraintExpr("amd64,!noasm")
 	switch *family {
@@ -40,8 +41,31 @@ func main() {
 		}
 	case "quantize":
 		quantize()
+	case "attention":
+		for _, w := range []width{avx512, avx2} {
+			soften(w)
+			expandKeys(w)
+			expandValues(w)
+		}
+		for _, values := range []string{"F32", "F16"} {
+			for _, rows := range []int{8, 4, 2, 1} {
+				weigh(avx512, values, rows)
+			}
+			for _, rows := range []int{4, 2, 1} {
+				weigh(avx2, values, rows)
+			}
+		}
+	case "elementwise":
+		for _, w := range []width{avx512, avx2} {
+			swiglu(w)
+			scale(w)
+			divide(w)
+			add(w)
+			toF16(w)
+			sumSquares(w)
+		}
 	default:
-		log.Fatalf("-kernels %q: it may be float, integer or quantize", *family)
+		log.Fatalf("-kernels %q: it may be float, integer, quantize, attention or elementwise", *family)
 	}
 	Generate()
 }

@@ -16,8 +16,8 @@ func quantize() {
 	left := Load(Param("x").Len(), GP64())
 	const infinity = 0x7f800000
 
-	largest, one := XMM(), XMM()
-	VMOVSS(constant("float127", 0x42fe0000, 8), largest)
+	most, one := XMM(), XMM()
+	VMOVSS(constant("float127", 0x42fe0000, 8), most)
 	VMOVSS(constant("float1", 0x3f800000, 8), one)
 	zero, order := YMM(), YMM()
 	VPXOR(zero, zero, zero)
@@ -32,11 +32,11 @@ func quantize() {
 		VMOVUPS(Mem{Base: x, Disp: 32 * i}, columns[i])
 		VPAND(magnitude(), columns[i], top[i])
 	}
-	fold(top, VPMAXUD)
-	VMOVD(top[0].AsX(), bits)
+	largest := avx2.fold(top[:], 4, VPMAXUD)
+	VMOVD(largest, bits)
 	CMPL(bits, U32(infinity))
 	JAE(LabelRef("nan"))
-	VDIVSS(largest, top[0].AsX(), d)
+	VDIVSS(most, largest, d)
 	inverse := YMM()
 	VDIVSS(d, one, inverse.AsX())
 	VMOVD(inverse.AsX(), bits)
@@ -58,10 +58,10 @@ func quantize() {
 	VPERMD(columns[0], order, columns[0])
 	VMOVDQU(columns[0], Mem{Base: dst})
 	VMOVSS(d, Mem{Base: dst, Disp: scaleAt})
-	fold(sum, VPADDD)
-	VPSLLD(Imm(3), sum[0].AsX(), sum[0].AsX())
-	VPSUBD(sum[0].AsX(), zero.AsX(), sum[0].AsX())
-	VMOVD(sum[0].AsX(), Mem{Base: dst, Disp: biasAt})
+	total := avx2.fold(sum[:], 4, VPADDD)
+	VPSLLD(Imm(3), total, total)
+	VPSUBD(total, zero.AsX(), total)
+	VMOVD(total, Mem{Base: dst, Disp: biasAt})
 
 	Label("next")
 	ADDQ(Imm(xBlock), dst)
@@ -81,21 +81,6 @@ func quantize() {
 	MOVL(bits, Mem{Base: dst, Disp: scaleAt})
 	MOVL(U32(0), Mem{Base: dst, Disp: biasAt})
 	JMP(LabelRef("next"))
-}
-
-// fold brings the 32 lanes of v together in every lane of the lower half of
-// v[0].
-func fold(v [4]reg.VecVirtual, op func(...Op)) {
-	op(v[1], v[0], v[0])
-	op(v[3], v[2], v[2])
-	op(v[2], v[0], v[0])
-	a, b := v[0].AsX(), v[1].AsX()
-	VEXTRACTI128(Imm(1), v[0], b)
-	op(b, a, a)
-	for _, swap := range []uint64{0b01_00_11_10, 0b10_11_00_01} {
-		VPSHUFD(Imm(swap), a, b)
-		op(b, a, a)
-	}
 }
 
 // interleave is the order in which VPACKSSDW and VPACKSSWB, which work on the

@@ -60,9 +60,76 @@ func (w width) and(mask Mem, v reg.VecVirtual) {
 	}
 }
 
-// rows addresses up to eight rows that lie a stride apart, with four registers.
+// half returns v's lower half.
+func (w width) half(v reg.VecVirtual) reg.VecVirtual {
+	if w.bytes == 64 {
+		return v.AsY().(reg.VecVirtual)
+	}
+	return v.AsX().(reg.VecVirtual)
+}
+
+// fold brings the lanes of v together by op: the upper half of them with the
+// lower, then the upper half of those, until one is left, in the lowest bytes of
+// the result. The registers are used up.
+func (w width) fold(v []reg.VecVirtual, lane int, op func(...Op)) reg.Register {
+	for n := len(v) / 2; n > 0; n /= 2 {
+		for i := range n {
+			op(v[n+i], v[i], v[i])
+		}
+	}
+	upper := w.register()
+	if w.bytes == 64 {
+		VEXTRACTF64X4(Imm(1), v[0], upper.AsY())
+		op(upper.AsY(), v[0].AsY(), v[0].AsY())
+	}
+	x, upperX := v[0].AsX(), upper.AsX()
+	VEXTRACTF128(Imm(1), v[0].AsY(), upperX)
+	op(upperX, x, x)
+	VPSHUFD(Imm(0b01_00_11_10), x, upperX)
+	op(upperX, x, x)
+	if lane == 4 {
+		VPSHUFD(Imm(0b10_11_00_01), x, upperX)
+		op(upperX, x, x)
+	}
+	return x
+}
+
+// mask returns a register that chooses the lanes where words has the highest
+// bit: an opmask for ZMM, a vector for YMM.
+func (w width) mask(words Mem) reg.Register {
+	m := w.register()
+	w.load(words, m)
+	if w.bytes < 64 {
+		return m
+	}
+	k := K()
+	VPMOVD2M(m, k)
+	return k
+}
+
+// loadMasked reads the lanes that m chooses, and makes the others 0.
+func (w width) loadMasked(from Mem, m reg.Register, to reg.VecVirtual) {
+	if w.bytes == 64 {
+		VMOVUPS_Z(from, m, to)
+	} else {
+		VMASKMOVPS(from, m, to)
+	}
+}
+
+// storeMasked writes the lanes that m chooses.
+func (w width) storeMasked(v reg.VecVirtual, m reg.Register, to Mem) {
+	if w.bytes == 64 {
+		VMOVUPS(v, m, to)
+	} else {
+		VMASKMOVPS(v, m, to)
+	}
+}
+
+// rows addresses up to eight rows that lie a stride apart: a stride known only
+// at run time takes four registers, one known beforehand takes one.
 type rows struct {
 	first, fifth, stride, stride3 reg.GPVirtual
+	bytes                         int // the stride, where it is known
 	n                             int
 }
 
@@ -82,7 +149,10 @@ func newRows(n int, first, stride reg.GPVirtual) rows {
 
 // at returns the address of row i's byte at offset.
 func (r rows) at(i, offset int) Mem {
-	m := Mem{Base: r.first, Disp: offset}
+	m := Mem{Base: r.first, Disp: offset + i*r.bytes}
+	if r.bytes > 0 {
+		return m
+	}
 	if i >= 4 {
 		m.Base = r.fifth
 	}
@@ -100,7 +170,7 @@ func (r rows) at(i, offset int) Mem {
 // advance moves every row on by some bytes.
 func (r rows) advance(bytes int) {
 	ADDQ(U32(uint32(bytes)), r.first)
-	if r.n > 4 {
+	if r.n > 4 && r.bytes == 0 {
 		ADDQ(U32(uint32(bytes)), r.fifth)
 	}
 }

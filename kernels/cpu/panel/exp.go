@@ -1,4 +1,4 @@
-package cpu
+package panel
 
 import "math"
 
@@ -9,21 +9,17 @@ const (
 	ln2Low  = math.Ln2 - ln2High
 )
 
-// exp returns e^x, with a relative error below 2^-23 for normal results and
-// below one step of a denormal else. It has the same bits on every target:
-// each product is rounded before it is added to.
+// exp returns e^x for x at most 0, with a relative error below 2^-23; where it
+// would be below 2^-126.5, which float32 can't hold in full, it is 0. Of NaN it
+// is NaN.
 //
 // x is reduced to n·ln 2 + r with |r| ≤ ln 2/2 (Cody and Waite, "Software Manual
 // for the Elementary Functions", 1980), and e^r is summed by Taylor's series,
-// whose remainder after r⁷ is below 6e-9.
+// whose remainder after r⁷ is below 6e-9. Each product is rounded before it is
+// added to; the SIMD levels fuse the two.
 func exp(x float32) float32 {
-	switch {
-	case x > 89:
-		return float32(math.Inf(1))
-	case x < -104:
-		return 0
-	case x != x:
-		return x
+	if x < -88 {
+		x = -88
 	}
 	const round = 3 << 22 // adding it leaves no bits for a fraction
 	n := float32(x*(1/math.Ln2)) + round - round
@@ -38,12 +34,6 @@ func exp(x float32) float32 {
 	s = float32(s*r) + 1./2
 	s = float32(s*r) + 1
 	s = float32(s*r) + 1
-
-	// 2^n in two factors, since n may be 128, or below the least normal exponent.
-	half := int32(n) >> 1
-	rest := int32(n) - half
-	return float32(s * power2(half) * power2(rest))
+	// An exponent field of 0, which n = -127 comes to, is the number 0.
+	return float32(s * math.Float32frombits(uint32(int32(n)+127)<<23))
 }
-
-// power2 returns 2^n for -126 ≤ n ≤ 127.
-func power2(n int32) float32 { return math.Float32frombits(uint32(n+127) << 23) }

@@ -1,0 +1,214 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// begin starts a kernel of a level.
+func begin(name string, w width, signature string) {
+	TEXT(name+w.name, NOSPLIT, signature)
+	Pragma("noescape")
+	Doc(name + w.name + " is " + name + ".")
+}
+
+func end() {
+	VZEROUPPER()
+	RET()
+}
+
+// base loads where a slice begins.
+func base(param string) reg.GPVirtual {
+	return Load(Param(param).Base(), GP64()).(reg.GPVirtual)
+}
+
+// elements is a place in slices of one length. Its mask, if any, chooses the
+// lanes that are there.
+type elements struct {
+	width
+	at   []reg.GPVirtual
+	mask reg.Register
+}
+
+// load reads the next vector of a slice.
+func (e *elements) load(slice int) reg.VecVirtual {
+	v := e.register()
+	if e.mask == nil {
+		VMOVUPS(Mem{Base: e.at[slice]}, v)
+	} else {
+		e.loadMasked(Mem{Base: e.at[slice]}, e.mask, v)
+	}
+	return v
+}
+
+// store writes the next vector of the first slice.
+func (e *elements) store(v reg.VecVirtual) {
+	if e.mask == nil {
+		VMOVUPS(v, Mem{Base: e.at[0]})
+	} else {
+		e.storeMasked(v, e.mask, Mem{Base: e.at[0]})
+	}
+}
+
+// elementwise writes a kernel that does body to the slices' elements, as many as
+// the first slice has. Lanes behind the last are neither read nor written.
+func (w width) elementwise(slices []string, body func(e *elements)) {
+	e := &elements{width: w}
+	for _, s := range slices {
+		e.at = append(e.at, base(s))
+	}
+	left := Load(Param(slices[0]).Len(), GP64()).(reg.GPVirtual)
+	lanes := w.bytes / 4
+	SUBQ(Imm(uint64(lanes)), left)
+	JL(LabelRef("tail"))
+	Label("vector")
+	body(e)
+	for _, p := range e.at {
+		ADDQ(Imm(uint64(w.bytes)), p)
+	}
+	SUBQ(Imm(uint64(lanes)), left)
+	JGE(LabelRef("vector"))
+
+	Label("tail")
+	ADDQ(Imm(uint64(lanes)), left)
+	JZ(LabelRef("done"))
+	e.mask = w.mask(first(left))
+	body(e)
+	Label("done")
+	end()
+}
+
+// first returns words whose highest bits choose the first n lanes. n is used up.
+func first(n reg.GPVirtual) Mem {
+	words := GP64()
+	LEAQ(outside(), words)
+	NEGQ(n)
+	return Mem{Base: words, Index: n, Scale: 4, Disp: behindAt}
+}
+
+// swiglu writes gate/(1+e^-gate)·up.
+func swiglu(w width) {
+	begin("swiglu", w, "func(dst, gate, up []float32)")
+	w.elementwise([]string{"dst", "gate", "up"}, func(e *elements) {
+		g, up, power := e.load(1), e.load(2), w.register()
+		VORPS(constant("signBits", 0x80000000_80000000, 64), g, power)
+		exp(power, w.register)
+		if w.bytes == 64 {
+			negative := K()
+			VPMOVD2M(g, negative)
+			VMULPS(power, g, negative, g)
+		} else {
+			less := w.register()
+			VMULPS(power, g, less)
+			VBLENDVPS(g, less, g, g)
+		}
+		VADDPS(floats("factorial1", 1), power, power)
+		VDIVPS(power, g, g)
+		VMULPS(up, g, g)
+		e.store(g)
+	})
+}
+
+// scale writes x·f·gain.
+func scale(w width) {
+	begin("scale", w, "func(dst, x, gain []float32, f float32)")
+	f := w.register()
+	VBROADCASTSS(Load(Param("f"), XMM()), f)
+	w.elementwise([]string{"dst", "x", "gain"}, func(e *elements) {
+		x := e.load(1)
+		VMULPS(f, x, x)
+		VMULPS(e.load(2), x, x)
+		e.store(x)
+	})
+}
+
+// divide writes x/by.
+func divide(w width) {
+	begin("divide", w, "func(dst, x []float32, by float32)")
+	by := w.register()
+	VBROADCASTSS(Load(Param("by"), XMM()), by)
+	w.elementwise([]string{"dst", "x"}, func(e *elements) {
+		x := e.load(1)
+		VDIVPS(by, x, x)
+		e.store(x)
+	})
+}
+
+// add writes dst+x.
+func add(w width) {
+	begin("add", w, "func(dst, x []float32)")
+	w.elementwise([]string{"dst", "x"}, func(e *elements) {
+		sum := e.load(0)
+		VADDPS(e.load(1), sum, sum)
+		e.store(sum)
+	})
+}
+
+// toF16 writes the rounding to F16 of whole vectors of 16.
+func toF16(w width) {
+	begin("toF16", w, "func(dst []uint16, x []float32)")
+	dst, x := base("dst"), base("x")
+	left := Load(Param("x").Len(), GP64())
+	Label("sixteen")
+	for i, v := range w.lanes() {
+		VMOVUPS(Mem{Base: x, Disp: i * w.bytes}, v)
+		VCVTPS2PH(Imm(0), v, Mem{Base: dst, Disp: i * w.bytes / 2}) // to nearest, half to even
+	}
+	ADDQ(U32(64), x)
+	ADDQ(Imm(32), dst)
+	SUBQ(Imm(16), left)
+	JNZ(LabelRef("sixteen"))
+	end()
+}
+
+// sumSquares writes the sum of squares, in 16 sums of float64.
+func sumSquares(w width) {
+	begin("sumSquares", w, "func(x []float32) float64")
+	x := base("x")
+	left := Load(Param("x").Len(), GP64()).(reg.GPVirtual)
+	sums := append(w.lanes(), w.lanes()...)
+	for _, s := range sums {
+		w.zero(s)
+	}
+	square := func(mask func(i int) reg.Register) {
+		for i, v := range w.lanes() {
+			from := Mem{Base: x, Disp: i * w.bytes}
+			if mask == nil {
+				VMOVUPS(from, v)
+			} else {
+				w.loadMasked(from, mask(i), v)
+			}
+			low, high := w.register(), w.register()
+			VCVTPS2PD(w.half(v), low)
+			if w.bytes == 64 {
+				VEXTRACTF32X8(Imm(1), v, w.half(high))
+			} else {
+				VEXTRACTF128(Imm(1), v, w.half(high))
+			}
+			VCVTPS2PD(w.half(high), high)
+			VFMADD231PD(low, low, sums[2*i])
+			VFMADD231PD(high, high, sums[2*i+1])
+		}
+	}
+	SUBQ(Imm(16), left)
+	JL(LabelRef("tail"))
+	Label("sixteen")
+	square(nil)
+	ADDQ(U32(64), x)
+	SUBQ(Imm(16), left)
+	JGE(LabelRef("sixteen"))
+
+	Label("tail")
+	ADDQ(Imm(16), left)
+	JZ(LabelRef("summed"))
+	words := first(left)
+	square(func(i int) reg.Register {
+		m := words
+		m.Disp += i * w.bytes
+		return w.mask(m)
+	})
+	Label("summed")
+	Store(w.fold(sums, 8, VADDPD), ReturnIndex(0))
+	end()
+}

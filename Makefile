@@ -8,7 +8,7 @@ TARGETS     := linux/arm64 darwin/arm64 windows/amd64
 # What is built needs no cgo; only the race detector does.
 export CGO_ENABLED := 0
 
-.PHONY: demo build test lint unit race noasm cross fuzz generate
+.PHONY: demo build test lint unit race noasm cross fuzz soak bench generate
 
 demo:
 	$(GO) run ./cmd/leat demo
@@ -54,7 +54,17 @@ cross:
 # Looks for inputs that break the readers, ten minutes each.
 fuzz:
 	$(GO) test -run '^$$' -fuzz FuzzParse -fuzztime 10m ./model/gguf
+	$(GO) test -run '^$$' -fuzz FuzzNew -fuzztime 10m -fuzzminimizetime 20x ./model/tokenizer
 	$(GO) test -run '^$$' -fuzz FuzzEncode -fuzztime 10m ./model/tokenizer
+	$(GO) test -run '^$$' -fuzz FuzzParse -fuzztime 10m ./pipeline/placement
+	$(GO) test -run '^$$' -fuzz FuzzScheduler -fuzztime 10m ./pipeline/generate
+
+# A minute of requests that come, go, yield and share, under the race detector.
+soak:
+	LEAT_SOAK=1m CGO_ENABLED=1 $(GO) test -race -count 1 -v -run TestSoak ./pipeline/generate
+
+bench:
+	$(GO) test -run '^$$' -bench . ./...
 
 # Writes the assembly again from its generator.
 generate:

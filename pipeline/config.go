@@ -2,6 +2,8 @@ package pipeline
 
 import (
 	"fmt"
+	"log/slog"
+	"time"
 
 	"github.com/leat-dev/leat/device"
 	"github.com/leat-dev/leat/stage"
@@ -34,6 +36,17 @@ type Config struct {
 	// at a time.
 	Progress func(loaded, total int64)
 
+	// Input is how many numbers a row has that the first layer reads; 0 where it
+	// reads the header of a batch alone. A Pipeline's rows are of this width.
+	Input int
+
+	MaxWait      time.Duration // how long a batch that isn't full waits for more rows
+	Backlog      int           // calls that wait for their turn
+	Ahead        int           // rows that Map reads ahead of its loop; 0: what fills the batches in flight
+	FailureLimit int           // batches that fail one after the other until the pipeline is failing; 0: no limit
+
+	Logger *slog.Logger // nil: nothing is logged
+
 	// State is what a model's layers keep between batches, and how large the
 	// header of a batch may be: Pages, KV, MaxOutputs, MaxTables and Expect are
 	// taken from it. For layers without state the zero value is right.
@@ -47,7 +60,10 @@ type Option func(*Config) error
 const DefaultMaxBatch = 512
 
 func newConfig(options []Option) (Config, error) {
-	c := Config{Devices: "auto", Pack: Balanced, Queue: []int{1}, MaxBatch: DefaultMaxBatch, Reserve: -1}
+	c := Config{
+		Devices: "auto", Pack: Balanced, Queue: []int{1}, MaxBatch: DefaultMaxBatch, Reserve: -1,
+		Backlog: DefaultBacklog, FailureLimit: DefaultFailureLimit,
+	}
 	for _, o := range options {
 		if err := o(&c); err != nil {
 			return c, err
@@ -59,7 +75,7 @@ func newConfig(options []Option) (Config, error) {
 // stage returns what the stages are loaded for, of which there are n.
 func (c Config) stage(n int) stage.Config {
 	s := c.State
-	s.MaxRows = c.MaxBatch
+	s.MaxRows, s.Input = c.MaxBatch, c.Input
 	if s.MaxOutputs == 0 || s.MaxOutputs > s.MaxRows {
 		s.MaxOutputs = s.MaxRows
 	}

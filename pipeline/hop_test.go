@@ -20,7 +20,7 @@ func BenchmarkHop(b *testing.B) {
 				layer.Costs.Fixed = 1
 				layers = append(layers, layer)
 			}
-			p, err := pipeline.New(b.Context(), layers, pipeline.WithDevices(fmt.Sprintf("cpu/%d", stages)), pipeline.WithMaxBatch(1))
+			p, err := start(b, layers, pipeline.WithDevices(fmt.Sprintf("cpu/%d", stages)), pipeline.WithMaxBatch(1))
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -1,9 +1,21 @@
-// Package pipeline puts stages in a row: a model's layers are cut into runs,
-// each run becomes a stage on a device, and micro-batches flow through them,
-// so that every device works on some batch all the time.
+// Package pipeline puts stages in a row: layers are cut into runs, each run
+// becomes a stage on a device, and micro-batches flow through them, so that every
+// device works on some batch all the time.
 //
-// It knows nothing of models. Package pipeline/generate runs language models on
-// it.
+// A [Pipeline] is for any layers with rows in and rows out: an MLP, a feature
+// extractor, whatever implements [stage.Layer]. Its callers each bring rows of
+// their own, with [Pipeline.Do] or as a stream with [Pipeline.Map]; rows of calls
+// made at the same time share batches, so that one read of a stage's weights
+// serves them all. A caller's result has the same bits whatever else is in the
+// batch, as long as the layers compute each row by itself.
+//
+//	p, err := pipeline.New(ctx, layers, pipeline.WithInput(784), pipeline.WithDevices("cpu/2"))
+//	y, err := p.Do(ctx, x)                     // x: one row of 784 numbers, or several
+//	for y, err := range p.Map(ctx, xs) { … }   // a stream, in order
+//
+// Before anything is loaded, a [Plan] says which layers go where. A [Line] is the
+// stages alone, for who forms batches in another way: package pipeline/generate
+// runs language models on it. This package knows nothing of models.
 package pipeline
 
 import (
@@ -11,191 +23,169 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/leat-dev/leat/device"
 	"github.com/leat-dev/leat/stage"
 )
 
-// ErrClosed says that the pipeline has been closed.
-var ErrClosed = fmt.Errorf("pipeline %w", stage.ErrClosed)
+var (
+	// ErrClosed says that the pipeline has been closed.
+	ErrClosed = fmt.Errorf("pipeline %w", stage.ErrClosed)
 
-// Pipeline is stages at work. A batch is taken from Free, filled, given to
-// Submit, comes out of Done, and goes back with Release; there are as many as
-// may be in flight. Its methods may be called from any goroutine.
+	// ErrBusy says that as many calls wait as may; see WithBacklog.
+	ErrBusy = errors.New("pipeline busy: its backlog is full")
+)
+
+// Pipeline takes rows from many callers at once through its stages. Its methods
+// may be called from any goroutine.
+//
+// Layers see batches whose header has a row a row, with token, position and table
+// 0, each of which wants output.
 type Pipeline struct {
-	plan    *Plan
-	devices *device.Set
-	stages  []*stage.Stage
-	in      stage.Link
-	free    chan *stage.Batch
-	done    chan *stage.Batch
-	stop    context.CancelFunc
-	running sync.WaitGroup
-	started time.Time
+	line    *Line
+	queue   queue
+	health  health
+	in, out int // numbers in a row of x, of y
+	maxRows int
+	parts   int // batches that the rows are shared out among
+	maxWait time.Duration
+	ahead   int
 
-	mu     sync.RWMutex // held for reading while a batch is sent
-	closed bool
-	once   sync.Once
-	failed error
+	live    atomic.Int64 // rows of calls that haven't ended
+	counts  counts
+	aborted chan struct{}
+	probed  chan struct{} // holds one: the gatherer's own row came back
+
+	running sync.WaitGroup // gather and deliver
+	abort   sync.Once
+	over    chan struct{} // closed: all is ended, with
+	failed  error
 }
 
-// New plans a pipeline for the layers and starts it; see NewPlan and Start.
+type counts struct{ calls, batches, failures atomic.Int64 }
+
+// New plans a pipeline for the layers and opens it; see NewPlan and Open. The
+// options must give the width of a row with WithInput.
 func New(ctx context.Context, layers []stage.Layer, options ...Option) (*Pipeline, error) {
 	plan, err := NewPlan(ctx, layers, options...)
 	if err != nil {
 		return nil, err
 	}
-	return plan.Start(ctx)
+	return Open(ctx, plan)
 }
 
-// Start opens the plan's devices, loads the layers onto them and starts the
-// stages. ctx limits the loading only. When it fails, nothing is left behind.
-func (p *Plan) Start(ctx context.Context) (_ *Pipeline, err error) {
-	if p.config.Imagined {
-		return nil, errors.New("a plan for imagined devices can't be started")
+// Open loads a plan's layers and starts a pipeline. ctx limits the loading only.
+// When it fails, nothing is left behind. The caller closes it with Close or
+// Abort.
+func Open(ctx context.Context, plan *Plan) (*Pipeline, error) {
+	out := plan.layers[len(plan.layers)-1].Shape().Width
+	switch {
+	case plan.stage.Input == 0:
+		return nil, errNoInput
+	case out < 1:
+		return nil, fmt.Errorf("the last layer, %s, hands on rows of %d numbers", plan.layers[len(plan.layers)-1].Name(), out)
 	}
-	n := p.stage.InFlight
-	l := &Pipeline{
-		plan:    p,
-		devices: new(device.Set),
-		free:    make(chan *stage.Batch, n),
-		done:    make(chan *stage.Batch, n),
-	}
-	defer func() {
-		if err != nil {
-			_ = l.release() // the first error tells more
-		}
-	}()
-	if err := l.load(ctx); err != nil {
+	line, err := plan.Start(ctx)
+	if err != nil {
 		return nil, err
 	}
-	for slot := range n {
-		l.free <- stage.NewBatch(slot, p.stage)
+	c := plan.config
+	p := &Pipeline{
+		line:    line,
+		queue:   newQueue(c.Backlog),
+		health:  health{limit: c.FailureLimit, log: line.log},
+		in:      plan.stage.Input,
+		out:     out,
+		maxRows: min(plan.stage.MaxRows, plan.stage.MaxOutputs),
+		parts:   min(len(plan.Stages), plan.stage.InFlight),
+		maxWait: c.MaxWait,
+		ahead:   c.Ahead,
+		aborted: make(chan struct{}),
+		probed:  make(chan struct{}, 1),
+		over:    make(chan struct{}),
 	}
-	l.run()
-	return l, nil
+	if p.ahead == 0 {
+		p.ahead = plan.stage.InFlight * p.maxRows
+	}
+	p.running.Go(p.gather)
+	p.running.Go(p.deliver)
+	return p, nil
 }
 
-func (l *Pipeline) load(ctx context.Context) error {
-	p := l.plan
-	var loaded, total int64
-	for _, s := range p.Stages {
-		total += s.Weights
-	}
-	var before *stage.Stage
-	for i, s := range p.Stages {
-		d, err := l.devices.Open(s.Device.Name)
-		if err != nil {
-			return err
-		}
-		report := func(layer stage.Layer) {
-			if cost, err := layer.Cost(s.Device, p.stage); err == nil && p.config.Progress != nil {
-				loaded = min(total, loaded+cost.Weights)
-				p.config.Progress(loaded, total)
-			}
-		}
-		st, err := stage.Load(ctx, i, d, p.layers[s.From:s.To], before, i == len(p.Stages)-1, p.stage, report)
-		if err != nil {
-			return err
-		}
-		l.stages = append(l.stages, st)
-		before = st
-	}
-	return nil
+// Plan is what the pipeline was opened from.
+func (p *Pipeline) Plan() *Plan { return p.line.plan }
+
+// Input is how many numbers a row has that goes in.
+func (p *Pipeline) Input() int { return p.in }
+
+// Output is how many numbers a row has that comes out.
+func (p *Pipeline) Output() int { return p.out }
+
+// Warmup sends batches of full size, of zeros, through all stages, as many as may
+// be in flight, so that the first callers don't pay for memory that is touched
+// for the first time. It returns when they have passed, or with the error that
+// one of them ended with. A pipeline that is failing works again when they pass.
+func (p *Pipeline) Warmup(ctx context.Context) error {
+	c := p.queue.take()
+	c.pipeline, c.warm, c.rows = p, true, p.line.plan.stage.InFlight*p.maxRows
+	return p.run(ctx, c, true)
 }
 
-// run starts a goroutine a stage and one that waits for what comes out.
-func (l *Pipeline) run() {
-	ctx, stop := context.WithCancel(context.Background())
-	l.stop, l.started = stop, time.Now()
-	l.in = stage.NewLink(l.plan.config.depth(0))
-	in := l.in
-	for i, s := range l.stages {
-		from, out := in, stage.NewLink(l.plan.config.depth(i+1))
-		l.running.Go(func() { _ = s.Run(ctx, from, out) }) // it ends by Close or by stop
-		in = out
-	}
-	l.running.Go(func() {
-		defer close(l.done)
-		for {
-			b, err := in.Recv(ctx)
-			if err != nil {
-				return
-			}
-			_ = b.Wait(ctx) // the batch carries the error
-			l.done <- b     // has room for all batches there are
-		}
-	})
-}
-
-// Free is where batches that may be filled are taken from.
-func (l *Pipeline) Free() <-chan *stage.Batch { return l.free }
-
-// Submit sends a filled batch, taken from Free, into the first stage. It blocks
-// while the link there is full, until ctx ends; then the batch is still the
-// caller's.
-func (l *Pipeline) Submit(ctx context.Context, b *stage.Batch) error {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	if l.closed {
+// Err is nil while the pipeline takes calls, else why it doesn't: a *FailingError
+// or ErrClosed.
+func (p *Pipeline) Err() error {
+	if p.queue.isClosed() {
 		return ErrClosed
 	}
-	b.Seal()
-	return l.in.Send(ctx, b)
+	return p.health.err()
 }
 
-// Done is where batches come out, in the order of Submit, with their values or
-// their error. It is closed by Close, after the last one.
-func (l *Pipeline) Done() <-chan *stage.Batch { return l.done }
-
-// Release gives a batch that came out, or was never sent, back to Free.
-func (l *Pipeline) Release(b *stage.Batch) {
-	b.Reset()
-	l.free <- b
+// Stats is what a pipeline has done since it was opened.
+type Stats struct {
+	Calls    int64 // that were taken
+	Batches  int64 // that were sent
+	Failures int64 // batches that failed
+	Waiting  int   // calls that wait for their turn now
+	Stages   []StageStats
 }
 
-// Plan is what the pipeline was started from.
-func (l *Pipeline) Plan() *Plan { return l.plan }
-
-// StageStats is what one stage has done.
-type StageStats struct {
-	StagePlan
-	stage.Stats
-	Share float64 // of the time since the start that it was busy, 0 to 1
-}
-
-// Stats is a snapshot, a row a stage.
-func (l *Pipeline) Stats() []StageStats {
-	since := time.Since(l.started)
-	stats := make([]StageStats, len(l.stages))
-	for i, s := range l.stages {
-		stats[i] = StageStats{StagePlan: l.plan.Stages[i], Stats: s.Stats()}
-		stats[i].Share = min(1, float64(stats[i].Busy)/float64(max(1, since)))
+// Stats is a snapshot.
+func (p *Pipeline) Stats() Stats {
+	return Stats{
+		Calls:    p.counts.calls.Load(),
+		Batches:  p.counts.batches.Load(),
+		Failures: p.counts.failures.Load(),
+		Waiting:  len(p.queue.places),
+		Stages:   p.line.Stats(),
 	}
-	return stats
 }
 
-// Close lets what is in flight come out, then ends the stages and frees their
-// devices. Batches may still be taken from Done. It may be called more than
-// once; each call returns when all is ended.
-func (l *Pipeline) Close() error {
-	l.once.Do(func() {
-		l.mu.Lock()
-		l.closed = true
-		l.mu.Unlock()
-		l.in.Close()
-		l.running.Wait()
-		l.stop()
-		l.failed = l.release()
-	})
-	return l.failed
-}
-
-func (l *Pipeline) release() error {
-	var errs []error
-	for _, s := range l.stages {
-		errs = append(errs, s.Close())
+// Close takes no more calls, which get ErrClosed, lets those that were taken come
+// to their ends, and frees all that the pipeline holds. It may be called more
+// than once; each call returns when all is ended.
+func (p *Pipeline) Close() error {
+	if p.queue.close() {
+		p.failed = p.finish()
+		close(p.over)
 	}
-	return errors.Join(append(errs, l.devices.Close())...)
+	<-p.over
+	return p.failed
+}
+
+// Abort ends all calls with ErrClosed, those whose rows are on their way
+// included, waits until the stages have let go of these, and frees all that the
+// pipeline holds. It may be called more than once, and while Close waits.
+func (p *Pipeline) Abort() error {
+	p.abort.Do(func() { close(p.aborted) })
+	return p.Close()
+}
+
+// finish ends the goroutines, the gatherer's first: it returns when every batch
+// has come back and its values are delivered.
+func (p *Pipeline) finish() error {
+	<-p.queue.drained
+	err := p.line.Close()
+	p.running.Wait()
+	return err
 }

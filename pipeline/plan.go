@@ -179,6 +179,9 @@ func (p *Plan) describe(runs []packer.Run, entries []packer.Entry, places []devi
 // InFlight is how many micro-batches the plan keeps in flight.
 func (p *Plan) InFlight() int { return p.stage.InFlight }
 
+// InFlightGiven says that it was asked for, and isn't by the number of stages.
+func (p *Plan) InFlightGiven() bool { return p.config.InFlight > 0 }
+
 // MaxBatch is the most rows in a micro-batch.
 func (p *Plan) MaxBatch() int { return p.stage.MaxRows }
 

@@ -2,6 +2,7 @@ package stage
 
 import (
 	"context"
+	"time"
 
 	"github.com/leat-dev/leat/device"
 	"github.com/leat-dev/leat/kernels"
@@ -20,6 +21,11 @@ type Batch struct {
 	Header *kernels.Header // what the rows are; filled before the batch is sent
 	Tag    any             // whatever the sender wants to find again; Reset keeps it
 
+	// Input is where the rows go that the first layer reads, Config.Input
+	// numbers a row of the header, one after the other. It has room for MaxRows
+	// rows; Reset keeps it and what is in it. Nil where Config.Input is 0.
+	Input []float32
+
 	// Set by each stage for its layers.
 	Rows kernels.Rows   // the header on the stage's device
 	Work kernels.Tensor // the stage's workspace: [1, floats]
@@ -36,16 +42,18 @@ type Batch struct {
 type mark struct {
 	stage *Stage
 	event device.Event
+	took  time.Duration // that the stage had its device
 }
 
-// NewBatch returns a batch for slot that fits c.
+// NewBatch returns a batch for slot that fits c. Its Input is the caller's to
+// set, to that of the first stage.
 func NewBatch(slot int, c Config) *Batch {
 	b := &Batch{Slot: slot, Header: kernels.NewHeader(c.MaxRows, c.MaxTables)}
 	b.Reset()
 	return b
 }
 
-// Reset makes the batch ready to be filled again. It keeps Slot and Tag.
+// Reset makes the batch ready to be filled again. It keeps Slot, Tag and Input.
 func (b *Batch) Reset() {
 	b.Header.Reset()
 	b.encoded, b.x, b.ready, b.values, b.err = nil, kernels.Tensor{}, device.Done, nil, nil
@@ -73,6 +81,17 @@ func (b *Batch) Wait(ctx context.Context) error {
 		}
 	}
 	return b.err
+}
+
+// Took returns how long the stage of that number had its device for the batch, 0
+// if it never came there.
+func (b *Batch) Took(stage int) time.Duration {
+	for _, m := range b.marks {
+		if m.stage.number == stage {
+			return m.took
+		}
+	}
+	return 0
 }
 
 // Values returns the last stage's result in the host's memory, a row after the

@@ -16,12 +16,14 @@ import (
 type buffers struct {
 	transfer device.Transfer  // from the stage before; nil for the first
 	headers  []device.Buffer  // a slot
-	inputs   []device.Buffer  // a slot; nil where activations are read in place
+	inputs   []device.Buffer  // a slot: what the first layer reads; nil where that is read in place, or there is none
+	brought  [][]float32      // a slot of the first stage: where the host writes the input
 	outputs  []kernels.Tensor // a slot: [rows, width]
 	events   []device.Event   // a slot
 	host     [][]float32      // a slot: where results are downloaded to; nil where the host reads them in place
 	between  [2]kernels.Tensor
 	work     kernels.Tensor
+	width    int // of the input that batches bring along; 0: none
 	widths   []int
 	wanted   []bool // a layer: its output has rows only for the outputs
 	last     bool
@@ -35,7 +37,9 @@ func (f *buffers) allocate(q kernels.Queue, layers []Layer, before *Stage, last 
 		f.widths = append(f.widths, l.Shape().Width)
 		f.wanted = append(f.wanted, l.Shape().Outputs)
 	}
-	if before != nil {
+	if before == nil {
+		s.input, f.width = c.inputs(), c.Input
+	} else {
 		var err error
 		if f.transfer, err = device.NewTransfer(before.device, q); err != nil {
 			return err
@@ -80,12 +84,24 @@ func (f *buffers) allocate(q kernels.Queue, layers []Layer, before *Stage, last 
 				return err
 			}
 			f.inputs = append(f.inputs, input)
+			if f.width > 0 {
+				f.brought = append(f.brought, hostView(input, s.input))
+			}
 		}
 		if last && output.Buf.Bytes() == nil {
 			f.host = append(f.host, make([]float32, s.output/4))
 		}
 	}
 	return nil
+}
+
+// hostView is where the host writes what goes to a buffer: there, or in memory of
+// its own to be uploaded.
+func hostView(b device.Buffer, bytes int64) []float32 {
+	if mem := b.Bytes(); mem != nil {
+		return floats(mem[:bytes])
+	}
+	return make([]float32, bytes/4)
 }
 
 func (f *buffers) alloc(d device.Device, bytes int64) (device.Buffer, error) {
@@ -113,6 +129,15 @@ func (f *buffers) receive(ctx context.Context, b *Batch) (x kernels.Tensor, err 
 	return x, err
 }
 
+// bring returns the input that the batch brings along, on the stage's device.
+func (f *buffers) bring(q kernels.Queue, b *Batch) kernels.Tensor {
+	x := kernels.Tensor{Buf: f.inputs[b.Slot], Rows: b.Rows.N, Cols: f.width, Type: kernels.F32}
+	if x.Rows > 0 && x.Buf.Bytes() == nil {
+		q.Upload(x.Buf, 0, bytesOf(f.brought[b.Slot][:x.Rows*x.Cols]))
+	}
+	return x
+}
+
 // output returns where layer i of the run writes.
 func (f *buffers) output(i int, b *Batch) kernels.Tensor {
 	t := f.outputs[b.Slot]
@@ -135,13 +160,17 @@ func (f *buffers) deliver(q kernels.Queue, slot int, x kernels.Tensor) []float32
 		return floats(x.Buf.Bytes()[x.Off : x.Off+x.Bytes()])
 	}
 	host := f.host[slot][:x.Rows*x.Cols]
-	q.Download(unsafe.Slice((*byte)(unsafe.Pointer(&host[0])), len(host)*4), x.Buf, x.Off)
+	q.Download(bytesOf(host), x.Buf, x.Off)
 	return host
 }
 
 // floats is b as float32s, in place: device memory is aligned to 64 bytes.
 func floats(b []byte) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(&b[0])), len(b)/4)
+}
+
+func bytesOf(f []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(&f[0])), len(f)*4)
 }
 
 func (f *buffers) free() error {

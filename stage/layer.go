@@ -57,6 +57,7 @@ type Config struct {
 	MaxOutputs int          // most rows that want output in a batch
 	MaxTables  int          // most words of page tables in a batch
 	InFlight   int          // batches in flight
+	Input      int          // float32s a row that a batch brings along for the first layer; 0: the first layer has no input but the header
 	Pages      int          // pages of kernels.PageTokens positions that each layer with state keeps
 	KV         kernels.Type // how keys and values are stored
 	Expect     int          // rows that a batch is expected to have, for estimates of time

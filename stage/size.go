@@ -11,7 +11,7 @@ import (
 // size is the memory that a run of layers needs for its activations, in bytes,
 // and the widest row that its products quantize.
 type size struct {
-	header, output, between, work, input int64
+	header, output, between, work, input int64 // input: what the run reads, where that isn't read in place
 	layers, quantized                    int
 }
 
@@ -23,6 +23,9 @@ func (c Config) size(layers []Layer) size {
 	}
 	return s
 }
+
+// inputs is the room for what batches bring along for the first layer.
+func (c Config) inputs() int64 { return int64(c.MaxRows) * int64(c.Input) * 4 }
 
 // add makes the run one layer longer.
 func (s *size) add(c Config, sh Shape) {
@@ -49,12 +52,15 @@ func (s *size) bytes(c Config, d device.Info) (int64, error) {
 // Overheads returns what stages of these layers allocate on a device besides
 // their layers' weights and state: a function of the run from layer from to
 // to-1. copied says that activations come from another device's memory and are
-// not read in place.
+// not read in place. Layer 0 is the first of all, to which batches bring Input.
 func (c Config) Overheads(d device.Info, layers []Layer, copied bool) (func(from, to int) int64, error) {
 	table := make([][]int64, len(layers))
 	for from := range layers {
 		s := size{header: c.HeaderBytes()}
-		if copied && from > 0 {
+		switch {
+		case from == 0:
+			s.input = c.inputs()
+		case copied:
 			s.input = int64(c.MaxRows) * int64(layers[from-1].Shape().Width) * 4
 		}
 		for _, l := range layers[from:] {

@@ -128,20 +128,24 @@ func (s *Stage) process(ctx context.Context, b *Batch) (err error) {
 	s.queue.Begin()
 	defer s.queue.End()
 	began := time.Now()
-	defer func() { s.busy.Add(int64(time.Since(began))) }()
 
 	// Whatever comes, the batch's slot is used again only when what was enqueued
 	// is done, and what goes wrong doesn't stay in the queue for the next batch.
 	event := s.buffers.events[b.Slot]
 	defer func() {
 		s.queue.Record(event)
-		b.marks = append(b.marks, mark{s, event})
+		took := time.Since(began)
+		b.marks = append(b.marks, mark{s, event, took})
+		s.busy.Add(int64(took))
 	}()
 
 	h := b.Header
 	b.Rows = kernels.Rows{Buf: s.buffers.headers[b.Slot], N: len(h.Tokens), Outputs: len(h.Outputs), Pages: len(h.Pages)}
 	b.Work = s.buffers.work
 	s.queue.Upload(b.Rows.Buf, 0, b.encoded)
+	if s.buffers.width > 0 {
+		in = s.buffers.bring(s.queue, b)
+	}
 	for i, r := range s.runners {
 		layer = s.names[i]
 		out := s.buffers.output(i, b)
@@ -157,6 +161,16 @@ func (s *Stage) process(ctx context.Context, b *Batch) (err error) {
 	b.values = s.buffers.deliver(s.queue, b.Slot, in)
 	b.x, b.ready = in, event
 	return nil
+}
+
+// Input is where the batch of a slot has its input, if this is the first stage
+// and Config.Input isn't 0: [MaxRows, Input], in the host's memory or the
+// device's own. It is valid until Close.
+func (s *Stage) Input(slot int) []float32 {
+	if s.buffers.brought == nil {
+		return nil
+	}
+	return s.buffers.brought[slot]
 }
 
 func (s *Stage) failure(layer string, err error) *Error {

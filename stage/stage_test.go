@@ -92,7 +92,9 @@ func TestOverheadIsWhatIsAllocated(t *testing.T) {
 	d, err := set.Open(places[0].Info.Name)
 	require.NoError(t, err)
 	config := stage.Config{MaxRows: 64, MaxOutputs: 8, MaxTables: 32, InFlight: 3}
-	for n := 1; n <= 4; n++ {
+	for i := range 8 {
+		n := i/2 + 1
+		config.Input = i % 2 * 70
 		var layers []stage.Layer
 		for range n {
 			layers = append(layers, &stagetest.Layer{Called: "layer", Width: 100, Scratch: 50, Quantized: 90})

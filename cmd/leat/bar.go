@@ -39,12 +39,17 @@ func (b *bar) bytes(n, total int64) {
 	if !b.due() {
 		return
 	}
-	full := barWidth
+	share := 1.0
 	if total > 0 {
-		full = int(float64(n) / float64(total) * barWidth)
+		share = float64(n) / float64(total)
 	}
-	b.draw(fmt.Sprintf("%s %s%s %s of %s", b.what, strings.Repeat("█", full), strings.Repeat("░", barWidth-full),
-		device.FormatSize(n), device.FormatSize(total)))
+	b.draw(fmt.Sprintf("%s %s %s of %s", b.what, filled(share), device.FormatSize(n), device.FormatSize(total)))
+}
+
+// filled is a bar of which a share, from 0 to 1, is full.
+func filled(share float64) string {
+	full := int(share * barWidth)
+	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
 }
 
 // say shows a line of text.

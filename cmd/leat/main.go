@@ -66,6 +66,7 @@ Exit status: 0 done, 1 failed, 2 wrong usage, 130 ended by Ctrl+C.`,
 	root.AddCommand(
 		demoCommand(),
 		runCommand(),
+		batchCommand(),
 		planCommand(),
 		devicesCommand(),
 		inspectCommand(),

@@ -99,7 +99,7 @@ func TestHelp(t *testing.T) {
 	assert.Equal(t, all, done(t, "--help"))
 	assert.Equal(t, all, done(t, "help"))
 	root := rootCommand()
-	for _, name := range []string{"demo", "run", "plan", "devices", "inspect", "tokenize", "logits", "bench"} {
+	for _, name := range []string{"demo", "run", "batch", "plan", "devices", "inspect", "tokenize", "logits", "bench"} {
 		assert.Contains(t, all, "  "+name)
 		help := done(t, name, "--help")
 		assert.Equal(t, help, done(t, "help", name))

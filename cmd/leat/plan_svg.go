@@ -113,7 +113,7 @@ func (v *planView) scale() float64 {
 
 func (v *planView) drawStage(s *svg, i int, y, scale float64) {
 	stage := v.stages[i]
-	room := barLeft - nameLeft - 16
+	room := barLeft - nameLeft - 28
 	s.text(nameLeft, y+13, nameFont, "start", nameFont.fit(stage.Device.Name, room))
 	for l, line := range layerFont.wrap(stage.Layers, room) {
 		s.text(nameLeft, y+28+float64(14*l), layerFont, "start", line)

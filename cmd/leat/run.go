@@ -73,18 +73,14 @@ func (f *runFlags) run(c *cobra.Command) (err error) {
 	defer closing(e, &err)
 	loading += time.Since(began)
 
-	if request.Tokens, err = e.Tokens(prompt); err != nil {
-		return err
-	}
-	if ctx.Err() != nil { // a long prompt takes a while
-		return ctx.Err()
-	}
 	w := stdout
 	if f.json {
 		w = io.Discard
 	}
-	var done continuation
-	err = done.write(ctx, w, e, request)
+	done := continuation{finish: generate.Failed}
+	if request.Tokens, err = e.Tokens(prompt); err == nil {
+		err = done.write(ctx, w, e, request)
+	}
 	if f.json {
 		if failed := printJSON(stdout, done.document(request, e.Stats(), loading)); err == nil {
 			err = failed

@@ -19,11 +19,13 @@ type font struct {
 	colour string
 }
 
-// newSVG begins a picture, with a title and a description for who can't see it.
+// newSVG begins a picture on white paper, with a title and a description for who
+// can't see it.
 func newSVG(title, description string) *svg {
 	s := &svg{}
 	s.element("title", "", title)
 	s.element("desc", "", description)
+	fmt.Fprintln(s, `<rect width="100%" height="100%" fill="#ffffff"/>`)
 	return s
 }
 
@@ -32,7 +34,6 @@ func (s *svg) document(width, height float64) string {
 	w, h := number(width), number(height)
 	return `<?xml version="1.0" encoding="UTF-8"?>` + "\n" +
 		fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" width="%s" height="%s" viewBox="0 0 %s %s" role="img" font-family="Helvetica, Arial, sans-serif">`, w, h, w, h) + "\n" +
-		fmt.Sprintf(`<rect width="%s" height="%s" fill="#ffffff"/>`, w, h) + "\n" +
 		s.String() + "</svg>\n"
 }
 
@@ -113,7 +114,7 @@ func (f font) wrap(text string, width float64) []string {
 	}
 	first := ""
 	for part := range strings.SplitAfterSeq(text, ", ") {
-		if f.width(first+part) > width {
+		if f.width(strings.TrimRight(first+part, " ")) > width {
 			break
 		}
 		first += part

@@ -24,7 +24,7 @@ import (
 // Engine runs one model. Its methods may be called from any goroutine.
 type Engine struct {
 	plan      *Plan
-	pipeline  *pipeline.Pipeline
+	pipeline  *pipeline.Line
 	tokenizer *tokenizer.Tokenizer
 	vocab     int
 
@@ -32,13 +32,19 @@ type Engine struct {
 	live     map[*sequence]struct{}
 	held     <-chan time.Time // runs while a batch waits for more rows
 	waited   bool             // it has waited long enough
+	drained  bool             // nothing new is taken
+	flying   int              // batches
 
-	arrivals chan *sequence
-	pokes    chan struct{} // holds one: a sequence was cancelled, or its caller has taken something
-	closing  chan struct{}
-	once     sync.Once
-	running  sync.WaitGroup
-	failed   error
+	arrivals  chan *sequence
+	pokes     chan struct{} // holds one: a sequence was cancelled, or its caller has taken something
+	questions chan chan Counts
+	ended     chan struct{} // closed: the engine's goroutine has ended
+	draining  chan struct{} // closed: nothing new is taken
+	closing   chan struct{} // closed: what runs is ended
+	drain     sync.Once
+	once      sync.Once
+	running   sync.WaitGroup
+	failed    error
 }
 
 // Open opens a model file, loads it and starts an engine. The file is closed
@@ -68,22 +74,29 @@ func (p *Plan) Start(ctx context.Context) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	var devices []string
+	for _, s := range p.Stages {
+		devices = append(devices, s.Device.Name)
+	}
 	e := &Engine{
 		plan:      p,
 		pipeline:  l,
 		tokenizer: p.model.Tokenizer,
 		vocab:     p.model.Vocab,
 		schedule: scheduler{
-			pages:    newPages(p.Pages),
-			maxSeqs:  p.MaxSeqs,
-			maxRows:  p.MaxBatch(),
-			maxOut:   min(p.MaxBatch(), max(p.MaxSeqs, fewestOutputs)),
-			inFlight: p.InFlight(),
+			pages:   newPages(p.Pages),
+			pace:    newPace(devices, p.InFlight(), p.InFlightGiven(), p.MaxBatch()),
+			maxSeqs: p.MaxSeqs,
+			maxRows: p.MaxBatch(),
+			maxOut:  min(p.MaxBatch(), max(p.MaxSeqs, fewestOutputs)),
 		},
-		live:     map[*sequence]struct{}{},
-		arrivals: make(chan *sequence),
-		pokes:    make(chan struct{}, 1),
-		closing:  make(chan struct{}),
+		live:      map[*sequence]struct{}{},
+		arrivals:  make(chan *sequence),
+		pokes:     make(chan struct{}, 1),
+		questions: make(chan chan Counts),
+		ended:     make(chan struct{}),
+		draining:  make(chan struct{}),
+		closing:   make(chan struct{}),
 	}
 	e.running.Go(e.run)
 	return e, nil
@@ -98,10 +111,24 @@ func (e *Engine) Tokenizer() *tokenizer.Tokenizer { return e.tokenizer }
 // Stats is what the stages have done so far.
 func (e *Engine) Stats() []pipeline.StageStats { return e.pipeline.Stats() }
 
+// Drain takes no more requests (they get ErrClosed), lets those that were taken
+// come to their ends, and closes the engine. If ctx ends before, they are ended
+// as by Close, and ctx's error is returned.
+func (e *Engine) Drain(ctx context.Context) error {
+	e.drain.Do(func() { close(e.draining) })
+	select {
+	case <-e.ended:
+		return e.Close()
+	case <-ctx.Done():
+		return errors.Join(ctx.Err(), e.Close())
+	}
+}
+
 // Close ends the requests that still run with ErrClosed, waits for what is in
 // flight, and frees all that the engine holds. It may be called more than once.
 func (e *Engine) Close() error {
 	e.once.Do(func() {
+		e.drain.Do(func() { close(e.draining) })
 		close(e.closing)
 		e.running.Wait()
 		e.failed = e.pipeline.Close()
@@ -111,11 +138,18 @@ func (e *Engine) Close() error {
 
 // run is the engine's goroutine.
 func (e *Engine) run() {
+	defer close(e.ended)
 	for {
 		e.send()
-		arrivals := e.arrivals
+		arrivals, draining := e.arrivals, e.draining
 		if len(e.schedule.waiting) >= e.plan.config.backlog {
 			arrivals = nil
+		}
+		if e.drained {
+			arrivals, draining = nil, nil
+			if len(e.live) == 0 {
+				return
+			}
 		}
 		select {
 		case s := <-arrivals:
@@ -136,6 +170,10 @@ func (e *Engine) run() {
 					e.end(s, Cancelled, context.Canceled)
 				}
 			}
+		case answer := <-e.questions:
+			answer <- e.schedule.counts()
+		case <-draining:
+			e.drained = true
 		case <-e.closing:
 			e.fail(ErrClosed)
 			return
@@ -165,7 +203,11 @@ func (e *Engine) send() {
 				f = new(flight)
 				b.Tag = f
 			}
-			e.schedule.fill(b, f)
+			if e.schedule.fill(b, f) == 0 {
+				e.pipeline.Release(b) // those who could go wait for pages
+				return
+			}
+			e.flying++
 			if err := e.pipeline.Submit(context.Background(), b); err != nil {
 				e.receive(b, err)
 			}
@@ -189,10 +231,17 @@ func (e *Engine) wait() bool {
 // receive deals with a batch that came out of the pipeline, or that failed with
 // err.
 func (e *Engine) receive(b *stage.Batch, err error) {
+	e.flying--
 	values := b.Values()
+	if err == nil {
+		for i := range e.plan.Stages {
+			e.schedule.pace.observe(i, b.Rows.N, b.Took(i))
+		}
+	}
 	for _, p := range b.Tag.(*flight).parts {
 		s := p.seq
 		if err == nil {
+			e.schedule.done(s, p.to)
 			for range p.outputs {
 				if !s.ended {
 					e.result(s, values[:e.vocab])
@@ -204,6 +253,7 @@ func (e *Engine) receive(b *stage.Batch, err error) {
 		}
 		e.schedule.landed(s)
 	}
+	e.schedule.admit()
 	e.pipeline.Release(b)
 }
 
@@ -216,7 +266,10 @@ func (e *Engine) result(s *sequence, logits []float32) {
 		}
 		return
 	}
-	id, err := s.sampler.draw(logits, s.tokens, len(s.tokens))
+	id, err := s.sampler.Sample(logits, s.tokens)
+	if err == nil && (id < 0 || int(id) >= e.vocab) {
+		err = fmt.Errorf("the sampler chose token %d: the model has tokens 0 to %d", id, e.vocab-1)
+	}
 	switch {
 	case err != nil:
 		e.end(s, Failed, err)
@@ -225,7 +278,11 @@ func (e *Engine) result(s *sequence, logits []float32) {
 	default:
 		s.tokens = append(s.tokens, id)
 		text, stopped := s.writer.add(id)
-		s.outbox.put(step{Token: Token{ID: id, Text: text}})
+		t := Token{ID: id, Text: text}
+		if s.logProbs {
+			t.LogProb = logProb(logits, id)
+		}
+		s.outbox.put(step{Token: t})
 		if stopped {
 			e.end(s, Stop, nil)
 		} else if len(s.tokens) >= s.most {

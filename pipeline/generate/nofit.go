@@ -63,6 +63,9 @@ func (p *Plan) waysOut(err error) error {
 			break
 		}
 	}
+	if p.config.kvMemory >= 0 {
+		try("no --kv-memory", "as much for keys and values as one sequence needs, or more where there is room", func(o *Plan) { o.config.kvMemory = -1 })
+	}
 	if n := p.most(p.MaxSeqs-1, func(o *Plan, n int) { o.MaxSeqs = n }); n > 0 {
 		try(fmt.Sprintf("--max-seqs %d", n), fmt.Sprintf("%d at once instead of %d", n, p.MaxSeqs), func(o *Plan) { o.MaxSeqs = n })
 	}

@@ -1,11 +1,37 @@
 package generate
 
+import "github.com/leat-dev/leat/kernels"
+
 // pages hands out the numbers of key/value pages. Every stage keeps its own
 // layers' pages under these numbers.
+//
+// A page that is full is kept when its sequence ends, under the tokens that lead
+// to it: a sequence that begins with the same tokens uses it instead of computing
+// it again. Pages that nobody uses are given away when others run out, those not
+// used for the longest time first.
 type pages struct {
-	free []int32
-	all  int
+	all    int
+	free   []int32
+	root   block
+	oldest *block // of the kept blocks that nobody uses and that lead to no other: a list by time of use
+	newest *block
+	kept   int // blocks that nobody uses
 }
+
+// block is a full page in the tree of those that can be shared: its path from
+// the root is the tokens that lead to it.
+type block struct {
+	page     int32
+	tokens   blockTokens
+	parent   *block
+	children map[blockTokens]*block
+	users    int // sequences that hold it; each holds its parents too
+
+	older, newer *block // in the list of unused leaves
+	listed       bool
+}
+
+type blockTokens [kernels.PageTokens]int32
 
 func newPages(n int) *pages {
 	p := &pages{all: n, free: make([]int32, n)}
@@ -15,16 +41,113 @@ func newPages(n int) *pages {
 	return p
 }
 
-// take returns n pages, or nil if there aren't so many.
-func (p *pages) take(n int) []int32 {
-	if n > len(p.free) {
-		return nil
+// available is how many pages could be taken.
+func (p *pages) available() int { return len(p.free) + p.kept }
+
+// take returns a page, or ok false where all are in use.
+func (p *pages) take() (page int32, ok bool) {
+	if len(p.free) == 0 {
+		if p.oldest == nil {
+			return 0, false
+		}
+		p.forget(p.oldest)
 	}
-	taken := make([]int32, n)
-	copy(taken, p.free[len(p.free)-n:])
-	p.free = p.free[:len(p.free)-n]
-	return taken
+	last := len(p.free) - 1
+	page, p.free = p.free[last], p.free[:last]
+	return page, true
 }
 
-// give takes pages back.
-func (p *pages) give(taken []int32) { p.free = append(p.free, taken...) }
+// give takes back a page that isn't shared.
+func (p *pages) give(page int32) { p.free = append(p.free, page) }
+
+// find returns the longest path of shared blocks that tokens begin with, and
+// holds them for the caller.
+func (p *pages) find(tokens []int32) (path []*block) {
+	at := &p.root
+	for len(tokens) >= kernels.PageTokens {
+		next := at.children[blockTokens(tokens)]
+		if next == nil {
+			break
+		}
+		p.hold(next)
+		path = append(path, next)
+		at, tokens = next, tokens[kernels.PageTokens:]
+	}
+	return path
+}
+
+// share puts a full page into the tree, behind its parent (nil: at the root),
+// and holds it for the caller. Nil: another page of the same tokens is there
+// already, and the page stays the caller's own.
+func (p *pages) share(parent *block, tokens []int32, page int32) *block {
+	if parent == nil {
+		parent = &p.root
+	}
+	key := blockTokens(tokens)
+	if parent.children[key] != nil {
+		return nil
+	}
+	b := &block{page: page, tokens: key, parent: parent, users: 1}
+	if parent.children == nil {
+		parent.children = map[blockTokens]*block{}
+	}
+	parent.children[key] = b
+	p.unlist(parent)
+	return b
+}
+
+// hold counts a user of b, whose parents the caller holds.
+func (p *pages) hold(b *block) {
+	if b.users++; b.users == 1 {
+		p.kept--
+		p.unlist(b)
+	}
+}
+
+// leave gives up a block. A path is left from its end.
+func (p *pages) leave(b *block) {
+	if b.users--; b.users == 0 {
+		p.kept++
+		p.list(b)
+	}
+}
+
+// forget takes an unused leaf out of the tree and frees its page.
+func (p *pages) forget(b *block) {
+	p.unlist(b)
+	delete(b.parent.children, b.tokens)
+	p.free = append(p.free, b.page)
+	p.kept--
+	p.list(b.parent)
+}
+
+// list adds b to the unused leaves, as the one used last, if it is one.
+func (p *pages) list(b *block) {
+	if b == &p.root || b.users > 0 || len(b.children) > 0 || b.listed {
+		return
+	}
+	b.listed, b.older, b.newer = true, p.newest, nil
+	if p.newest != nil {
+		p.newest.newer = b
+	} else {
+		p.oldest = b
+	}
+	p.newest = b
+}
+
+func (p *pages) unlist(b *block) {
+	if !b.listed {
+		return
+	}
+	if b.older != nil {
+		b.older.newer = b.newer
+	} else {
+		p.oldest = b.newer
+	}
+	if b.newer != nil {
+		b.newer.older = b.older
+	} else {
+		p.newest = b.older
+	}
+	b.listed, b.older, b.newer = false, nil, nil
+}

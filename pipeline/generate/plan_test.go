@@ -64,7 +64,7 @@ func TestPlanIsWhatDevicesHold(t *testing.T) {
 				t.Logf("planned %.0f bytes, held %d", want, held(e.Plan()))
 				assert.InEpsilon(t, want, held(e.Plan()), 0.02)
 				logits(t, e, make([]int32, 100))
-				assert.InEpsilon(t, want, held(e.Plan()), 0.02, "after work")
+				assert.InDelta(t, want, held(e.Plan()), 0.02*want+64<<10, "after work, small scratch included")
 			})
 		}
 	}

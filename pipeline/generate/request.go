@@ -15,7 +15,10 @@ type Request struct {
 	MaxTokens int      // most tokens to add; 0: as many as the context holds
 	Stop      []string // texts that end the continuation; they aren't part of it
 	IgnoreEnd bool     // goes on past tokens that end a text, for measurements
+	LogProbs  bool     // each Token has its LogProb
+	Priority  int      // higher goes first; among equals, who came first
 	Sampling
+	Sampler Sampler // instead of Sampling, if not nil; for this request alone
 }
 
 // Finish says why a continuation ended.
@@ -36,7 +39,10 @@ type Token struct {
 	ID     int32
 	Text   string
 	Finish Finish
-	At     time.Time // when it was made; its caller may get it later
+	// LogProb is the natural logarithm of the token's probability by the model's
+	// own logits, before Sampling changes them; where the request asks for it.
+	LogProb float64
+	At      time.Time // when it was made; its caller may get it later
 }
 
 // Result is a whole continuation.

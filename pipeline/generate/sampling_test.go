@@ -13,7 +13,7 @@ import (
 func drawn(t *testing.T, s Sampling, logits []float32, before ...int32) int32 {
 	t.Helper()
 	require.NoError(t, s.Check())
-	id, err := (&sampler{Sampling: s}).draw(logits, before, len(before))
+	id, err := (&sampler{Sampling: s}).Sample(logits, before)
 	require.NoError(t, err)
 	return id
 }
@@ -22,7 +22,10 @@ func TestGreedyTakesTheFirstOfTheLargest(t *testing.T) {
 	nan := float32(math.NaN())
 	assert.EqualValues(t, 2, drawn(t, Sampling{}, []float32{nan, 1, 3, 3, nan}))
 	assert.EqualValues(t, 0, drawn(t, Sampling{}, []float32{float32(math.Inf(-1)), nan}))
-	_, err := new(sampler).draw([]float32{nan, nan}, nil, 7)
+	inf := float32(math.Inf(1))
+	assert.EqualValues(t, 1, drawn(t, Sampling{Temperature: 1, TopK: 2}, []float32{1, inf, 3, -inf}))
+	assert.EqualValues(t, 0, drawn(t, Sampling{Temperature: 1, TopK: 1}, []float32{-inf, -inf, nan}))
+	_, err := new(sampler).Sample([]float32{nan, nan}, make([]int32, 7))
 	assert.ErrorContains(t, err, "token 7")
 }
 
@@ -32,7 +35,7 @@ func frequencies(t *testing.T, s Sampling, logits []float32, before ...int32) []
 	counts := make([]float64, len(logits))
 	own := sampler{Sampling: s}
 	for i := range n {
-		id, err := own.draw(logits, before, i)
+		id, err := own.Sample(logits, append(before[:len(before):len(before)], make([]int32, i)...))
 		require.NoError(t, err)
 		counts[id] += 1.0 / n
 	}
@@ -102,7 +105,7 @@ func TestDrawsDependOnSeedAndPosition(t *testing.T) {
 	text := func(seed uint64) (ids []int32) {
 		own := sampler{Sampling: Sampling{Temperature: 1, Seed: seed}}
 		for i := range 40 {
-			id, err := own.draw(logits, nil, i)
+			id, err := own.Sample(logits, make([]int32, i))
 			require.NoError(t, err)
 			ids = append(ids, id)
 		}
@@ -138,7 +141,7 @@ func TestSamplingAllocatesNothing(t *testing.T) {
 	}
 	s := sampler{Sampling: Sampling{Temperature: 0.8, TopK: 40, TopP: 0.9, MinP: 0.01, RepeatPenalty: 1.1}}
 	before := []int32{1, 2, 3}
-	draw := func() { _, _ = s.draw(logits, before, 3) }
+	draw := func() { _, _ = s.Sample(logits, before) }
 	draw()
 	assert.Zero(t, testing.AllocsPerRun(100, draw))
 }

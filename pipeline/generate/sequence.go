@@ -1,28 +1,42 @@
 package generate
 
 import (
-	"context"
-	"sync"
 	"sync/atomic"
-	"time"
+
+	"github.com/leat-dev/leat/kernels"
 )
 
-// sequence is a request on its way. All but its outbox and the cancelled mark
-// belongs to the engine's goroutine.
+// sequence is a request on its way. All but its outbox and the marks that other
+// goroutines set belongs to the engine's goroutine.
 type sequence struct {
-	tokens    []int32 // the prompt and what was added
-	prompt    int     // how many of them are the prompt's
-	most      int     // how many there may be
-	sent      int     // how many have been put into batches
-	flying    int     // in how many batches it is
-	pages     []int32 // of positions 0, 32, 64, …
-	sampler   sampler
-	writer    writer
-	scored    bool         // no tokens are added: the caller wants the logits of each
-	scores    int          // how many logits have been handed over
-	taken     atomic.Int64 // how many of them its caller has taken
-	ended     bool
+	arrival  uint64 // who came first has the lower one
+	priority int
+	tokens   []int32 // the prompt and what was added
+	prompt   int     // how many of them are the prompt's
+	most     int     // how many there may be
+
+	// Where its keys and values are.
+	path     []*block // shared blocks, from position 0
+	own      []int32  // the pages after them
+	table    []int32  // the numbers of all
+	unshared bool     // another sequence has shared the same tokens: its own pages stay so
+
+	// How far it is. sent ≥ computed; both begin again when it yields.
+	fill     int  // how many tokens there were when it was admitted: these come in chunks
+	sent     int  // how many have been put into batches
+	computed int  // how many of them have come back
+	flying   int  // in how many batches it is
+	yielding bool // gives up its pages when it has come back
+	ended    bool
+
+	sampler   Sampler
 	ignoreEnd bool
+	logProbs  bool
+	writer    writer
+
+	scored bool         // no tokens are added: the caller wants the logits of each
+	scores int          // how many logits have been handed over
+	taken  atomic.Int64 // how many of them its caller has taken
 
 	cancelled atomic.Bool
 	outbox    outbox
@@ -32,7 +46,7 @@ type sequence struct {
 // are large.
 const mostScores = 64
 
-// pending is how many tokens wait to be put into batches.
+// pending is how many tokens could be put into batches.
 func (s *sequence) pending() int {
 	n := len(s.tokens) - s.sent
 	if s.scored {
@@ -41,65 +55,24 @@ func (s *sequence) pending() int {
 	return n
 }
 
-// prefilling says that the prompt isn't all sent, so that more rows than one
-// may be.
-func (s *sequence) prefilling() bool { return s.sent < s.prompt }
+// prefilling says that it isn't one token a batch yet.
+func (s *sequence) prefilling() bool { return s.sent < s.fill }
 
-// step is what a caller is handed: a token, or the logits of one.
-type step struct {
-	Token
-	logits []float32
-}
-
-// outbox hands a sequence's steps to its caller. The engine never waits for the
-// caller: the outbox takes as many steps as a sequence may have.
-type outbox struct {
-	mu     sync.Mutex
-	steps  []step
-	err    error
-	closed bool
-	signal chan struct{} // holds one: something changed
-}
-
-func (o *outbox) put(t step) {
-	t.At = time.Now()
-	o.mu.Lock()
-	o.steps = append(o.steps, t)
-	o.mu.Unlock()
-	o.wake()
-}
-
-// close ends the outbox; err is the request's, if it failed.
-func (o *outbox) close(err error) {
-	o.mu.Lock()
-	o.err, o.closed = err, true
-	o.mu.Unlock()
-	o.wake()
-}
-
-func (o *outbox) wake() {
-	select {
-	case o.signal <- struct{}{}:
-	default:
+// wants says whether the logits of a token are wanted.
+func (s *sequence) wants(i int) bool {
+	if s.scored {
+		return i >= s.scores
 	}
+	return i == len(s.tokens)-1
 }
 
-// take appends the steps that wait to into. It blocks until there is one, the
-// outbox is closed (more is false then, once it is empty), or ctx ends.
-func (o *outbox) take(ctx context.Context, into []step) (steps []step, more bool, err error) {
-	for {
-		o.mu.Lock()
-		into = append(into, o.steps...)
-		o.steps = o.steps[:0]
-		closed, err := o.closed, o.err
-		o.mu.Unlock()
-		if len(into) > 0 || closed {
-			return into, !closed, err
-		}
-		select {
-		case <-o.signal:
-		case <-ctx.Done():
-			return into, false, ctx.Err()
-		}
+// room is how many tokens its pages hold.
+func (s *sequence) room() int { return len(s.table) * kernels.PageTokens }
+
+// before says whether s goes before other: by priority, then by arrival.
+func (s *sequence) before(other *sequence) bool {
+	if s.priority != other.priority {
+		return s.priority > other.priority
 	}
+	return s.arrival < other.arrival
 }

@@ -137,13 +137,19 @@ func (e *Engine) sequence(r Request) (*sequence, error) {
 	if r.MaxTokens > 0 {
 		most = n + min(r.MaxTokens, most-n)
 	}
+	chooser := r.Sampler
+	if chooser == nil {
+		chooser = &sampler{Sampling: r.Sampling}
+	}
 	return &sequence{
 		tokens:    tokens,
 		prompt:    n,
 		most:      most,
-		sampler:   sampler{Sampling: r.Sampling},
-		writer:    writer{decoder: e.tokenizer.Continue(), stops: r.Stop},
+		priority:  r.Priority,
+		sampler:   chooser,
+		logProbs:  r.LogProbs,
 		ignoreEnd: r.IgnoreEnd,
+		writer:    writer{decoder: e.tokenizer.Continue(), stops: r.Stop},
 		outbox:    outbox{signal: make(chan struct{}, 1)},
 	}, nil
 }
@@ -153,7 +159,7 @@ func (e *Engine) steps(ctx context.Context, s *sequence) iter.Seq2[step, error] 
 	return func(yield func(step, error) bool) {
 		select {
 		case e.arrivals <- s:
-		case <-e.closing:
+		case <-e.draining:
 			yield(step{}, ErrClosed)
 			return
 		case <-ctx.Done():

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/leat-dev/leat/pipeline/generate"
+)
+
+// readLine reads what a line asks for. flags are for what it doesn't say. With
+// an error, the id is the line's all the same, if it could be read.
+func readLine(flags generationFlags, l inputLine) (json.RawMessage, generate.Request, error) {
+	fields := lineFields{flags: flags}
+	fields.flags.sampling.Seed = lineSeed(flags.sampling.Seed, l.number)
+	err := fields.read(l.text)
+	if !utf8.Valid(l.text) {
+		err = errors.New("it is not UTF-8")
+		if !utf8.Valid(fields.id) {
+			fields.id = nil
+		}
+	}
+	if err == nil && fields.prompt == nil {
+		err = errors.New(`there is no prompt: write {"prompt":"…"}`)
+	}
+	if err != nil {
+		return fields.id, generate.Request{}, err
+	}
+	r, err := fields.flags.request()
+	if err == nil {
+		r.Prompt = *fields.prompt
+	}
+	return fields.id, r, err
+}
+
+// lineSeed is the seed of a line that has none of its own: the first number of
+// a PCG generator with these two as its state. Lines with one prompt thereby
+// get texts of their own, and no two seeds share any.
+func lineSeed(seed uint64, line int) uint64 {
+	return rand.NewPCG(seed, uint64(line)).Uint64()
+}
+
+// lineFields is what has been read of a line so far.
+type lineFields struct {
+	id     json.RawMessage // nil: none
+	prompt *string         // nil: none
+	flags  generationFlags
+}
+
+func (f *lineFields) read(line []byte) error {
+	d := json.NewDecoder(bytes.NewReader(line))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return notAnObject(err)
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return notAnObject(err)
+		}
+		key := t.(string) // the decoder takes nothing else here
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return notAnObject(err)
+		}
+		if seen[key] {
+			if key == "id" {
+				f.id = nil // which of them is meant, nobody knows
+			}
+			return fmt.Errorf("%q stands there twice", short(key))
+		}
+		seen[key] = true
+		if err := f.set(key, value); err != nil {
+			return err
+		}
+	}
+	if _, err := d.Token(); err != nil { // the closing brace
+		return notAnObject(err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return errors.New("something follows the JSON object")
+	}
+	return nil
+}
+
+func notAnObject(err error) error {
+	switch {
+	case err == nil:
+		return errors.New("it is not a JSON object")
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		err = errors.New("it ends too early")
+	}
+	return fmt.Errorf("it is not a JSON object: %w", err)
+}
+
+const lineKeys = "id, prompt, max_tokens, temperature, top_k, top_p, min_p, repeat_penalty, seed, stop and raw"
+
+// set takes one field.
+func (f *lineFields) set(key string, value json.RawMessage) error {
+	s := &f.flags.sampling
+	switch key {
+	case "id":
+		f.id = value
+		return nil
+	case "prompt":
+		f.prompt = new(string)
+		return field(key, value, f.prompt, "a text")
+	case "max_tokens":
+		n := &f.flags.maxTokens
+		err := field(key, value, n, "a whole number")
+		if err == nil && *n < 1 {
+			err = fmt.Errorf("max_tokens %d: it may be 1 or more", *n)
+		}
+		return err
+	case "temperature":
+		return field(key, value, &s.Temperature, "a number")
+	case "top_k":
+		return field(key, value, &s.TopK, "a whole number")
+	case "top_p":
+		return field(key, value, &s.TopP, "a number")
+	case "min_p":
+		return field(key, value, &s.MinP, "a number")
+	case "repeat_penalty":
+		return field(key, value, &s.RepeatPenalty, "a number")
+	case "seed":
+		return field(key, value, &s.Seed, "a whole number from 0 to 18446744073709551615")
+	case "stop":
+		return f.stop(value)
+	case "raw":
+		return field(key, value, &f.flags.raw, "true or false")
+	}
+	return fmt.Errorf("unknown key %q: there are %s", short(key), lineKeys)
+}
+
+// stop takes a text or a list of them, in place of the flags'.
+func (f *lineFields) stop(value json.RawMessage) error {
+	const what = "a text or a list of texts"
+	texts := []json.RawMessage{value}
+	if value[0] == '[' {
+		if err := field("stop", value, &texts, what); err != nil {
+			return err
+		}
+	}
+	f.flags.stop = make([]string, len(texts))
+	for i, text := range texts {
+		if err := field("stop", text, &f.flags.stop[i], what); err != nil {
+			return err
+		}
+		if f.flags.stop[i] == "" {
+			return errors.New("stop: an empty text would stop at once: leave it out")
+		}
+	}
+	return nil
+}
+
+// field reads a value into to, or says what it should have been.
+func field(key string, value json.RawMessage, to any, what string) error {
+	if err := json.Unmarshal(value, to); err != nil || bytes.Equal(value, []byte("null")) {
+		return fmt.Errorf("%s %s: it may be %s", key, short(string(value)), what)
+	}
+	return nil
+}
+
+// short is s, or where it is long, its beginning.
+func short(s string) string {
+	const most = 40
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+// task is a line on its way from the input to the output.
+type task struct {
+	number  int             // of its line, from 1
+	id      json.RawMessage // nil: none
+	request generate.Request
+
+	text   string
+	tokens []int32
+	finish generate.Finish
+	err    error // its result, if it isn't nil
+
+	count func()        // is told of every token
+	size  int64         // bytes of its line
+	end   int64         // bytes of the input up to its line's end
+	done  chan struct{} // closed when it has its result
+}
+
+// appendTo writes the line of the output: the id first, byte for byte as it was
+// in the input.
+func (t *task) appendTo(b *bytes.Buffer) error {
+	b.WriteString(`{"id":`)
+	if t.id == nil {
+		b.WriteString("null")
+	}
+	b.Write(t.id)
+	e := json.NewEncoder(b)
+	e.SetEscapeHTML(false)
+	start := b.Len()
+	var err error
+	if t.err != nil {
+		err = e.Encode(errorDocument{"", generate.Failed, fmt.Sprintf("line %d: %v", t.number, t.err)})
+	} else {
+		err = e.Encode(lineDocument{t.text, append([]int32{}, t.tokens...), len(t.request.Tokens), t.finish})
+	}
+	if err == nil {
+		b.Bytes()[start] = ',' // where the object began
+	}
+	return err
+}
+
+// lineDocument is what leat batch writes for a line, after its id.
+type lineDocument struct {
+	Text         string          `json:"text"`
+	Tokens       []int32         `json:"tokens"`
+	PromptTokens int             `json:"prompt_tokens"`
+	Finish       generate.Finish `json:"finish"`
+}
+
+// errorDocument is what leat batch writes for a line that failed, after its id.
+type errorDocument struct {
+	Text   string          `json:"text"`
+	Finish generate.Finish `json:"finish"`
+	Error  string          `json:"error"`
+}

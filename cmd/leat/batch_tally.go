@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// tally is how far the lines are. All but made belongs to the goroutine that
+// writes, and when that has ended, to its owner.
+type tally struct {
+	lines, failed int   // that are written
+	tokens        int   // in them
+	bytes, total  int64 // of the input; total is 0 where it isn't known
+	seed          uint64
+	began         time.Time
+	took          time.Duration
+	made          atomic.Int64 // tokens, of lines that aren't written too
+}
+
+// add counts a line that has been written.
+func (p *tally) add(t *task) {
+	p.lines++
+	if t.err != nil {
+		p.failed++
+	} else {
+		p.tokens += len(t.tokens)
+	}
+	p.bytes = t.end
+}
+
+// picture is how far the lines are while they run.
+func (p *tally) picture() string {
+	made := int(p.made.Load())
+	text := fmt.Sprintf("%s, %.1f tokens/s", counted(p.lines, "line"), perSecond(made, time.Since(p.began)))
+	if p.total > 0 {
+		share := min(1, float64(p.bytes)/float64(p.total))
+		text = fmt.Sprintf("%s %2.0f%%, %s", filled(share), share*100, text)
+	}
+	if p.failed > 0 {
+		text += fmt.Sprintf(", %d failed", p.failed)
+	}
+	return text
+}
+
+// String is what was written in all.
+func (p *tally) String() string {
+	return fmt.Sprintf("%s in %.1f s, %.1f tokens/s, seed %d",
+		counted(p.tokens, "token"), p.took.Seconds(), perSecond(p.tokens, p.took), p.seed)
+}
+
+// batchDocument is what leat batch --json prints.
+type batchDocument struct {
+	Lines  int     `json:"lines"`
+	Failed int     `json:"failed"`
+	Tokens int     `json:"tokens"`
+	Speed  float64 `json:"tps"`
+	Seed   uint64  `json:"seed"`
+}
+
+func (p *tally) document() batchDocument {
+	return batchDocument{p.lines, p.failed, p.tokens, decimals(perSecond(p.tokens, p.took), 1), p.seed}
+}

@@ -1,0 +1,67 @@
+package generate
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// step is what a caller is handed: a token, or the logits of one.
+type step struct {
+	Token
+	logits []float32
+}
+
+// outbox hands a sequence's steps to its caller. The engine never waits for the
+// caller: the outbox takes as many steps as a sequence may have.
+type outbox struct {
+	mu     sync.Mutex
+	steps  []step
+	err    error
+	closed bool
+	signal chan struct{} // holds one: something changed
+}
+
+func (o *outbox) put(t step) {
+	t.At = time.Now()
+	o.mu.Lock()
+	o.steps = append(o.steps, t)
+	o.mu.Unlock()
+	o.wake()
+}
+
+// close ends the outbox; err is the request's, if it failed.
+func (o *outbox) close(err error) {
+	o.mu.Lock()
+	o.err, o.closed = err, true
+	o.mu.Unlock()
+	o.wake()
+}
+
+func (o *outbox) wake() {
+	select {
+	case o.signal <- struct{}{}:
+	default:
+	}
+}
+
+// take appends the steps that wait to into. It blocks until there is one, the
+// outbox is closed (more is false then, once it is empty), or ctx ends.
+func (o *outbox) take(ctx context.Context, into []step) (steps []step, more bool, err error) {
+	for {
+		o.mu.Lock()
+		into = append(into, o.steps...)
+		clear(o.steps)
+		o.steps = o.steps[:0]
+		closed, err := o.closed, o.err
+		o.mu.Unlock()
+		if len(into) > 0 || closed {
+			return into, !closed, err
+		}
+		select {
+		case <-o.signal:
+		case <-ctx.Done():
+			return into, false, ctx.Err()
+		}
+	}
+}

@@ -53,7 +53,7 @@ cross:
 
 # Looks for inputs that break the readers, ten minutes each.
 fuzz:
-	$(GO) test -run '^$$' -fuzz FuzzParse -fuzztime 10m ./model/gguf
+	$(GO) test -run '^$$' -fuzz FuzzParse -fuzztime 10m -fuzzminimizetime 10x ./model/gguf
 	$(GO) test -run '^$$' -fuzz FuzzNew -fuzztime 10m -fuzzminimizetime 20x ./model/tokenizer
 	$(GO) test -run '^$$' -fuzz FuzzEncode -fuzztime 10m ./model/tokenizer
 	$(GO) test -run '^$$' -fuzz FuzzParse -fuzztime 10m ./pipeline/placement

@@ -17,19 +17,32 @@ type Choice struct {
 	Name   string  // of a device, or of several: "cuda:0", "cpu/2", "auto"
 	Budget Budget  // what a stage there may hold
 	Speed  float64 // relative to the list's others; 0: not given
+
+	Also []Choice // of an entry A|B: what follows the first
 }
 
-// Place is one device on which a stage may stand.
+// Place is where a stage may stand: on one device, or with a replica on each of
+// several, which are of one kind and one SIMD level.
 type Place struct {
 	Info   Info
 	Budget int64   // bytes that the stage may hold; negative: none was given
 	Speed  float64 // relative to the list's others; 0: not given
 
 	Guessed bool // nobody gave the speed: it is WhatIf's guess
+
+	Also []Place // where its other replicas stand
 }
 
-// String is the place as a device list has it: "cuda:0=1073741824@2".
+// String is the place as a device list has it: "cuda:0=1073741824@2|cuda:1".
 func (p Place) String() string {
+	s := p.alone()
+	for _, also := range p.Also {
+		s += replicas + also.alone()
+	}
+	return s
+}
+
+func (p Place) alone() string {
 	s := p.Info.Name
 	if p.Budget >= 0 {
 		s += fmt.Sprintf("=%d", p.Budget)
@@ -55,12 +68,12 @@ func (e *ListError) Error() string {
 // ParseList reads a device list without looking at the machine: entries
 // separated by commas, each a name (cuda:0, cpu, cpu:0-3, cpu/2, auto), then in
 // either order =SIZE or =P%, its budget, and @X, its relative speed. A name may
-// stand more than once; each is a place of its own. Whatever it can't
-// understand is a *ListError.
+// stand more than once; each is a place of its own. An entry A|B is one place with
+// a replica on each. Whatever it can't understand is a *ListError.
 func ParseList(list string) ([]Choice, error) {
 	var choices []Choice
 	for entry := range strings.SplitSeq(list, ",") {
-		c, err := parseChoice(strings.TrimSpace(entry))
+		c, err := parseEntry(strings.TrimSpace(entry))
 		if err != nil {
 			return nil, err
 		}
@@ -74,20 +87,20 @@ func ParseList(list string) ([]Choice, error) {
 // its budget and speed: cpu/4=1GiB is four places of 1 GiB each. A percentage is
 // of the memory that is free now.
 //
+// The devices of A|B must be of one kind, and of one SIMD level if they are CPUs,
+// for a result has the same bits within one kind only. The same device may stand
+// there twice: then the two replicas share it, with weights for each.
+//
 // threads is the most CPU threads that "cpu", "cpu/N" and "auto" may take in
 // all; 0: no limit. A list that can't be understood is a *ListError; a device
 // that isn't there is another error, with the reason that its backend gives.
 func Resolve(list string, threads int) ([]Place, error) {
-	choices, err := ParseList(list)
-	if err != nil {
-		return nil, err
-	}
-	var places []Place
-	for _, c := range choices {
+	return placesOf(list, func(c Choice) ([]Place, error) {
 		infos, err := expand(c.Name, threads)
 		if err != nil {
 			return nil, err
 		}
+		var places []Place
 		for _, info := range infos {
 			budget, err := c.Budget.Bytes(info.Free)
 			if err != nil {
@@ -95,8 +108,8 @@ func Resolve(list string, threads int) ([]Place, error) {
 			}
 			places = append(places, Place{Info: info, Budget: budget, Speed: c.Speed})
 		}
-	}
-	return places, nil
+		return places, nil
+	})
 }
 
 // expand returns the devices that a name stands for.
@@ -128,12 +141,9 @@ func resolve(name string, threads int) (Backend, []Info, error) {
 	return b, infos, err
 }
 
-func parseChoice(entry string) (Choice, error) {
-	wrong := func(format string, args ...any) (Choice, error) {
+func parseChoice(entry string) (Choice, *ListError) {
+	wrong := func(format string, args ...any) (Choice, *ListError) {
 		return Choice{}, &ListError{entry, fmt.Sprintf(format, args...)}
-	}
-	if strings.Contains(entry, "|") {
-		return wrong("replicas (A|B) are not supported yet: give each stage one device")
 	}
 	end := strings.IndexAny(entry, "=@")
 	if end < 0 {

@@ -17,6 +17,7 @@ type rack struct {
 	kind    Kind
 	n       int
 	opened  []string
+	simd    []string // of each device
 	refused error
 }
 
@@ -31,7 +32,11 @@ func (r *rack) Discover() ([]Info, error) {
 }
 
 func (r *rack) info(i int) Info {
-	return Info{Name: fmt.Sprintf("%s:%d", r.kind, i), Kind: r.kind, Free: int64(1000 * (i + 1))}
+	info := Info{Name: fmt.Sprintf("%s:%d", r.kind, i), Kind: r.kind, Free: int64(1000 * (i + 1))}
+	if r.simd != nil {
+		info.SIMD = r.simd[i]
+	}
+	return info
 }
 
 func (r *rack) Resolve(name string, threads int) ([]Info, error) {
@@ -88,6 +93,8 @@ func TestParseList(t *testing.T) {
 		"cuda:0=20GiB@3":                {{Name: "cuda:0", Budget: size("20GiB"), Speed: 3}},
 		"cuda:0@3=20GiB":                {{Name: "cuda:0", Budget: size("20GiB"), Speed: 3}},
 		"cuda:0=80%@0.5,cpu/4=1GiB":     {{Name: "cuda:0", Budget: size("80%"), Speed: 0.5}, {Name: "cpu/4", Budget: size("1GiB")}},
+		"cuda:0|cuda:1,cpu":             {{Name: "cuda:0", Also: []Choice{{Name: "cuda:1"}}}, {Name: "cpu"}},
+		"cpu:0=1GiB@2 | cpu:0 | cpu@3":  {{Name: "cpu:0", Budget: size("1GiB"), Speed: 2, Also: []Choice{{Name: "cpu:0"}, {Name: "cpu", Speed: 3}}}},
 		"cuda:0=0,rocm:1=600KiB,auto@2": {{Name: "cuda:0", Budget: size("0")}, {Name: "rocm:1", Budget: size("600KiB")}, {Name: "auto", Speed: 2}},
 	} {
 		choices, err := ParseList(list)
@@ -98,30 +105,35 @@ func TestParseList(t *testing.T) {
 
 func TestParseListErrors(t *testing.T) {
 	for list, want := range map[string]string{
-		"":                  `entry "": there is no name`,
-		"cpu,":              `entry "": there is no name`,
-		"cpu,,cpu":          `entry "": there is no name`,
-		"=1GiB":             `entry "=1GiB": there is no name`,
-		"tpu:0":             `there is no kind of device "tpu"`,
-		"CPU":               `there is no kind of device "CPU"`,
-		"cpu0":              `there is no kind of device "cpu0"`,
-		"auto/2":            `there is no kind of device "auto"`,
-		"cpu:":              `nothing follows the ":"`,
-		"cpu/":              `nothing follows the "/"`,
-		"cpu=":              "budget: \"\" is not a size: there is no number",
-		"cpu=20G":           "the unit may be",
-		"cpu=-1":            "it is negative",
-		"cpu=120%":          "0% to 100%",
-		"cpu=1=2":           "two budgets",
-		"cpu=0=2":           "two budgets",
-		"cpu@1@2":           "two speeds",
-		"cpu@":              `the speed "" is not a number above 0`,
-		"cpu@0":             `the speed "0" is not a number above 0`,
-		"cpu@-1":            "not a number above 0",
-		"cpu@NaN":           "not a number above 0",
-		"cpu@Inf":           "not a number above 0",
-		"cpu@fast":          "not a number above 0",
-		"cuda:0|cuda:1,cpu": `entry "cuda:0|cuda:1": replicas (A|B) are not supported yet`,
+		"":               `entry "": there is no name`,
+		"cpu,":           `entry "": there is no name`,
+		"cpu,,cpu":       `entry "": there is no name`,
+		"=1GiB":          `entry "=1GiB": there is no name`,
+		"tpu:0":          `there is no kind of device "tpu"`,
+		"CPU":            `there is no kind of device "CPU"`,
+		"cpu0":           `there is no kind of device "cpu0"`,
+		"auto/2":         `there is no kind of device "auto"`,
+		"cpu:":           `nothing follows the ":"`,
+		"cpu/":           `nothing follows the "/"`,
+		"cpu=":           "budget: \"\" is not a size: there is no number",
+		"cpu=20G":        "the unit may be",
+		"cpu=-1":         "it is negative",
+		"cpu=120%":       "0% to 100%",
+		"cpu=1=2":        "two budgets",
+		"cpu=0=2":        "two budgets",
+		"cpu@1@2":        "two speeds",
+		"cpu@":           `the speed "" is not a number above 0`,
+		"cpu@0":          `the speed "0" is not a number above 0`,
+		"cpu@-1":         "not a number above 0",
+		"cpu@NaN":        "not a number above 0",
+		"cpu@Inf":        "not a number above 0",
+		"cpu@fast":       "not a number above 0",
+		"cuda:0|,cpu":    `entry "cuda:0|": there is no name`,
+		"|":              `entry "|": there is no name`,
+		"cpu:0|tpu:1":    `entry "cpu:0|tpu:1": there is no kind of device "tpu"`,
+		"cuda:0|cpu,cpu": `entry "cuda:0|cpu": cuda:0 and cpu are of different kinds: replicas must give the same bits`,
+		"cpu|auto":       `entry "cpu|auto": auto stands for any number of devices`,
+		"auto|auto":      `auto stands for any number of devices`,
 	} {
 		for _, parse := range []func() error{
 			func() error { _, err := ParseList(list); return err },
@@ -194,7 +206,9 @@ func FuzzParseList(f *testing.F) {
 		require.Len(t, choices, strings.Count(list, ",")+1)
 		for _, c := range choices {
 			require.GreaterOrEqual(t, c.Speed, 0.0)
-			require.NotContains(t, c.Name, "|")
+			for _, part := range append([]Choice{c}, c.Also...) {
+				require.NotContains(t, part.Name, "|")
+			}
 		}
 	})
 }

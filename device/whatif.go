@@ -13,12 +13,7 @@ import (
 // has a speed, in CPU cores: where the list gives none, what GuessedSpeed says.
 // Whatever is wrong with the list is a *ListError.
 func WhatIf(list string) ([]Place, error) {
-	choices, err := ParseList(list)
-	if err != nil {
-		return nil, err
-	}
-	var places []Place
-	for _, c := range choices {
+	return placesOf(list, func(c Choice) ([]Place, error) {
 		if c.Name == Auto {
 			return nil, &ListError{c.Name, "there is no machine to look at: name the devices"}
 		}
@@ -38,12 +33,13 @@ func WhatIf(list string) ([]Place, error) {
 		if at.Speed == 0 {
 			at.Speed, at.Guessed = guess, true
 		}
+		var places []Place
 		for _, name := range names {
 			at.Info = Info{Name: name, Kind: kind, Description: "imagined", Memory: max(0, budget), Free: max(0, budget)}
 			places = append(places, at)
 		}
-	}
-	return places, nil
+		return places, nil
+	})
 }
 
 // guessedSpeeds is the memory rate of a common device of each kind, counted in

@@ -98,6 +98,11 @@ type Rows struct {
 	N       int // rows
 	Outputs int // rows that want output
 	Pages   int // words of page tables
+
+	// Base is added to every page number of the header: where the batch's route
+	// has its pages in caches that several routes share. Ops refuse a page that is
+	// negative before, or beyond the cache after.
+	Base int
 }
 
 // CacheSpec is the shape of one layer's keys and values.

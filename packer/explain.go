@@ -1,5 +1,7 @@
 package packer
 
+import "slices"
+
 // Report says what a placement takes, and what ended each run.
 type Report struct {
 	Devices   []Use       // one a device, in their order
@@ -13,7 +15,7 @@ type Report struct {
 type Use struct {
 	Run     Run     // its entries; From and To are equal where it has none
 	Bytes   int64   // that the run holds, as Load counts them
-	Free    int64   // bytes left of its budget and its Memory, whichever are less; -1: neither has a limit
+	Free    int64   // bytes left of its budget and its Memory, or of a replica's, whichever are least; -1: none has a limit
 	Seconds float64 // that a batch takes there
 	Share   float64 // Seconds of the Round, 0 to 1
 
@@ -44,6 +46,7 @@ func Explain(entries []Entry, devices []Device, runs []Run) (Report, error) {
 	report := Report{Devices: make([]Use, len(devices)), Slowest: -1}
 	w := newWalk(entries, devices)
 	next, before := 0, -1
+	sizes := make([][]int64, len(devices)) // that the runs take on each replica
 	for d := range devices {
 		r := Run{d, next, next}
 		if len(runs) > 0 && runs[0].Device == d {
@@ -54,6 +57,9 @@ func Explain(entries []Entry, devices []Device, runs []Run) (Report, error) {
 		if err := w.explain(use); err != nil {
 			return Report{}, err
 		}
+		if r.To > r.From {
+			sizes[d] = slices.Clone(w.size)
+		}
 		next = r.To
 		if r.To == r.From {
 			continue
@@ -63,7 +69,7 @@ func Explain(entries []Entry, devices []Device, runs []Run) (Report, error) {
 		if report.Slowest < 0 || use.Seconds > report.Devices[report.Slowest].Seconds {
 			report.Slowest = d
 		}
-		if before >= 0 && (devices[d].Name == "" || devices[d].Name != devices[before].Name) {
+		if before >= 0 && !devices[d].same(&devices[before]) {
 			report.Crossings++
 		}
 		before = d
@@ -73,10 +79,15 @@ func Explain(entries []Entry, devices []Device, runs []Run) (Report, error) {
 	}
 	for d := range report.Devices {
 		use := &report.Devices[d]
-		use.Free = left(devices[d].Budget, use.Bytes)
-		if m := w.ledger.of[d]; m >= 0 {
-			if free := report.Memories[m].Free; use.Free < 0 || free >= 0 && free < use.Free {
-				use.Free = free
+		use.Free = -1
+		for i, r := range w.replicas[d] {
+			var bytes int64
+			if sizes[d] != nil {
+				bytes = sizes[d][i]
+			}
+			use.Free = tighter(use.Free, left(r.Budget, bytes))
+			if m := w.ledger.of[d][i]; m >= 0 {
+				use.Free = tighter(use.Free, report.Memories[m].Free)
 			}
 		}
 		if share := use.Seconds / report.Round; share > 0 { // not where nothing takes time, or all too much
@@ -100,9 +111,17 @@ func (w *walk) explain(use *Use) (err error) {
 	if r.To == r.From {
 		return nil
 	}
-	overhead, err := w.overhead()
-	use.Bytes, use.Seconds = plus(w.bytes, overhead), w.seconds
+	sizes, err := w.sizes()
+	use.Bytes, use.Seconds = sum(sizes), w.seconds
 	return err
+}
+
+// tighter is the less of two rests, of which -1 is no limit.
+func tighter(a, b int64) int64 {
+	if a < 0 || b >= 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // left is what is free of a budget; -1: it is no limit.

@@ -8,8 +8,8 @@ package packer
 //
 // A run holds its device's Overhead, what its Run says, and the Weights and
 // State of its entries, Weights under one Shared name once. It must be within
-// the device's budget, and with the runs before it within their Memory's. A
-// device whose budget is 0 is passed over.
+// the device's budget, and with the runs before it within their Memory's; the same
+// goes for its replicas. A device whose budget is 0 is passed over.
 //
 // Where no device has a Memory, and no longer run needs less, FirstFit finds a
 // cut within the budgets if there is one: a run never needs more for leaving its

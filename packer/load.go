@@ -14,14 +14,14 @@ import (
 // OutBytes those of n rows beforehand. The model's first run receives nothing
 // that counts.
 //
-// The bytes are the run's by itself: where the same weights lie at another place
-// of the device too, each run counts them, and Explain says what their Memory
-// holds. The arguments are as Check accepts them.
+// The bytes are the run's by itself, in all replicas: where the same weights lie at
+// another place of the device too, each run counts them, and Explain says what
+// their Memory holds. The arguments are as Check accepts them.
 func Load(entries []Entry, devices []Device, r Run) (bytes int64, seconds float64) {
 	l := newLoad(entries, devices)
 	l.set(r)
-	overhead, _ := l.overhead()
-	return plus(l.bytes, overhead), l.seconds
+	sizes, _ := l.sizes()
+	return sum(sizes), l.seconds
 }
 
 // load adds up a run entry by entry. All that this package knows of the bytes
@@ -30,15 +30,22 @@ type load struct {
 	entries []Entry
 	devices []Device
 
+	replicas [][]Replica // of each device
+	size     []int64     // what sizes returns
+
 	Run
-	bytes   int64 // of the entries alone
+	bytes   int64 // of the entries alone, in one replica
 	last    int64 // of those, what the last entry added
 	seconds float64
 	shared  map[string]int64 // bytes counted for each shared name
 }
 
 func newLoad(entries []Entry, devices []Device) *load {
-	return &load{entries: entries, devices: devices, shared: map[string]int64{}}
+	l := &load{entries: entries, devices: devices, replicas: make([][]Replica, len(devices)), shared: map[string]int64{}}
+	for i := range devices {
+		l.replicas[i] = devices[i].replicas()
+	}
+	return l
 }
 
 // begin starts a run that has no entry yet.
@@ -75,18 +82,41 @@ func (l *load) set(r Run) {
 	}
 }
 
-// overhead returns the bytes that the run needs besides its entries.
-func (l *load) overhead() (int64, error) {
-	d := &l.devices[l.Device]
-	if d.Run == nil {
-		return d.Overhead, nil
+// sizes returns the bytes that the run takes on each replica, all that it needs
+// besides its entries included. They are valid until the next call.
+func (l *load) sizes() ([]int64, error) {
+	l.size = l.size[:0]
+	var wrong error
+	for i := range l.replicas[l.Device] {
+		r := &l.replicas[l.Device][i]
+		size := plus(l.bytes, r.Overhead)
+		if r.Run != nil {
+			bytes := r.Run(l.From, l.To)
+			if bytes < 0 && wrong == nil {
+				wrong = fmt.Errorf("%s: a run of the entries %d to %d is said to need %d bytes besides them",
+					r.label(l.Device), l.From, l.To-1, bytes)
+			}
+			size = plus(size, max(0, bytes))
+		}
+		l.size = append(l.size, size)
 	}
-	bytes := d.Run(l.From, l.To)
-	if bytes < 0 {
-		return d.Overhead, fmt.Errorf("%s: a run of the entries %d to %d is said to need %d bytes besides them",
-			d.label(l.Device), l.From, l.To-1, bytes)
+	return l.size, wrong
+}
+
+// least is the bytes that the run takes in all replicas at least.
+func (l *load) least() (bytes int64) {
+	for i := range l.replicas[l.Device] {
+		bytes = plus(bytes, plus(l.bytes, l.replicas[l.Device][i].Overhead))
 	}
-	return plus(d.Overhead, bytes), nil
+	return bytes
+}
+
+// sum adds up sizes, and stays at the largest.
+func sum(sizes []int64) (bytes int64) {
+	for _, s := range sizes {
+		bytes = plus(bytes, s)
+	}
+	return bytes
 }
 
 // plus adds sizes, and stays at the largest.

@@ -9,7 +9,7 @@ import "slices"
 // moments, one with less in every place leaves more room for whatever follows.
 type ledger struct {
 	memories []*Memory
-	of       []int       // a device's memory, by its index; -1: none that is kept here
+	of       [][]int     // the memory of each replica of a device, by its index; -1: none that is kept here
 	tied     map[tie]int // its place in the vector
 }
 
@@ -21,22 +21,27 @@ type tie struct {
 
 // newLedger keeps the given memories: none of them is nil or there twice.
 func newLedger(entries []Entry, devices []Device, memories []*Memory) *ledger {
-	g := &ledger{memories: memories, of: make([]int, len(devices)), tied: map[tie]int{}}
+	g := &ledger{memories: memories, of: make([][]int, len(devices)), tied: map[tie]int{}}
 	places := map[tie]int{} // without a shared name
-	for i, d := range devices {
-		g.of[i] = slices.Index(memories, d.Memory)
-		if g.of[i] >= 0 && d.Name != "" {
-			places[tie{memory: d.Memory, device: d.Name}]++
+	for i := range devices {
+		for _, r := range devices[i].replicas() {
+			m := slices.Index(memories, r.Memory)
+			g.of[i] = append(g.of[i], m)
+			if m >= 0 && r.Name != "" {
+				places[tie{memory: r.Memory, device: r.Name}]++
+			}
 		}
 	}
-	for i, d := range devices {
-		if places[tie{memory: d.Memory, device: d.Name}] < 2 {
-			continue
-		}
-		for _, e := range entries {
-			t := tie{d.Memory, d.Name, e.Costs[i].Shared}
-			if _, known := g.tied[t]; t.shared != "" && !known {
-				g.tied[t] = len(memories) + len(g.tied)
+	for i := range devices {
+		for _, r := range devices[i].replicas() {
+			if places[tie{memory: r.Memory, device: r.Name}] < 2 {
+				continue
+			}
+			for _, e := range entries {
+				t := tie{r.Memory, r.Name, e.Costs[i].Shared}
+				if _, known := g.tied[t]; t.shared != "" && !known {
+					g.tied[t] = len(memories) + len(g.tied)
+				}
 			}
 		}
 	}
@@ -46,9 +51,11 @@ func newLedger(entries []Entry, devices []Device, memories []*Memory) *ledger {
 // shared are the memories of the devices, each once.
 func shared(devices []Device) []*Memory {
 	var memories []*Memory
-	for _, d := range devices {
-		if d.Memory != nil && !slices.Contains(memories, d.Memory) {
-			memories = append(memories, d.Memory)
+	for i := range devices {
+		for _, r := range devices[i].replicas() {
+			if r.Memory != nil && !slices.Contains(memories, r.Memory) {
+				memories = append(memories, r.Memory)
+			}
 		}
 	}
 	return memories
@@ -58,22 +65,24 @@ func shared(devices []Device) []*Memory {
 func (g *ledger) empty() []int64 { return make([]int64, len(g.memories)+len(g.tied)) }
 
 // with returns what they hold once l's run is there too, which takes these bytes
-// in all. The answer is in dst's memory.
-func (g *ledger) with(dst, held []int64, l *load, bytes int64) []int64 {
+// in each of its replicas. The answer is in dst's memory.
+func (g *ledger) with(dst, held []int64, l *load, sizes []int64) []int64 {
 	dst = append(dst[:0], held...)
-	m := g.of[l.Device]
-	if m < 0 {
-		return dst
-	}
-	if len(g.tied) > 0 {
-		for name, weights := range l.shared {
-			if t, ok := g.tied[tie{g.memories[m], l.devices[l.Device].Name, name}]; ok {
-				bytes -= min(weights, -held[t])
-				dst[t] = min(held[t], -weights)
+	for i, bytes := range sizes {
+		m := g.of[l.Device][i]
+		if m < 0 {
+			continue
+		}
+		if len(g.tied) > 0 {
+			for name, weights := range l.shared {
+				if t, ok := g.tied[tie{g.memories[m], l.replicas[l.Device][i].Name, name}]; ok {
+					bytes -= min(weights, -dst[t])
+					dst[t] = min(dst[t], -weights)
+				}
 			}
 		}
+		dst[m] = plus(dst[m], bytes)
 	}
-	dst[m] = plus(dst[m], bytes)
 	return dst
 }
 

@@ -47,7 +47,7 @@ type Spill struct {
 	Need     int64 // bytes that the entry needs there
 	Held     int64 // bytes of the run's entries before it
 	Overhead int64 // bytes that the run needs besides its entries
-	Others   int64 // bytes of Memory that other runs hold, less what this one shares with them
+	Others   int64 // bytes of Memory that other runs, and replicas of this one, hold, less what this one shares with them
 	Budget   int64 // bytes there are: of Memory, or where that is nil the device's own
 	Short    int64 // the other four less Budget; at least 1, which an entry of nothing is short where Budget is 0
 	Memory   *Memory
@@ -66,7 +66,7 @@ func (s Spill) Describe(size func(int64) string) string {
 		return b.String()
 	}
 	if s.Others > 0 {
-		fmt.Fprintf(&b, "of which other runs hold %s, ", size(s.Others))
+		fmt.Fprintf(&b, "of which others hold %s, ", size(s.Others))
 	}
 	if s.Run.To-s.Run.From == 1 {
 		b.WriteString("its first entry ")

@@ -7,16 +7,17 @@
 // same functions plan for machines that aren't there.
 //
 // FirstFit and Balanced cut the entries into runs, Check judges a cut that came
-// from elsewhere, and Explain says what a cut takes and what ended each run.
+// from elsewhere, and Explain says what a cut takes and what ended each run. A
+// place for a run may have several devices, which then each hold all of it.
 // Sums of bytes that would pass the largest int64 stay there.
 package packer
 
 // Cost is what one entry takes on one device.
 type Cost struct {
 	Weights int64   // bytes of weights, as they will lie on that device
-	State   int64   // bytes that requests leave behind there: key/value pages
+	State   int64   // bytes that requests leave behind there: key/value pages of one replica
 	Shared  string  // weights under one non-empty name are counted once a run (a tied head); see Memory
-	Fixed   float64 // seconds a batch, whatever its rows
+	Fixed   float64 // seconds a batch, whatever its rows: with replicas, from one batch to the next
 	PerRow  float64 // seconds a row
 }
 
@@ -42,6 +43,24 @@ type Device struct {
 	// where it's asked for. Balanced asks thousands of times: it should be
 	// quick, and must answer alike each time.
 	Run func(from, to int) int64
+
+	// Also are further devices that each hold all of the run too, within budgets of
+	// their own: replicas, which take batches in turn.
+	Also []Replica
+}
+
+// Replica is a further device of a place. Its fields are as those of Device.
+type Replica struct {
+	Name     string
+	Budget   int64
+	Overhead int64
+	Memory   *Memory
+	Run      func(from, to int) int64
+}
+
+// replicas are all devices of the place, the first included.
+func (d *Device) replicas() []Replica {
+	return append([]Replica{{d.Name, d.Budget, d.Overhead, d.Memory, d.Run}}, d.Also...)
 }
 
 // Memory is what devices with the same pointer hold their runs in together: the

@@ -55,10 +55,8 @@ func judge(entries []Entry, devices []Device, runs []Run) verdict {
 	lie := map[weights]int64{}
 	for _, r := range runs {
 		d := devices[r.Device]
-		bytes, shared := d.Overhead, map[string]int64{}
-		if d.Run != nil {
-			bytes += d.Run(r.From, r.To)
-		}
+		var own int64
+		shared := map[string]int64{}
 		var seconds float64
 		if r.From > 0 {
 			seconds = d.Link * float64(entries[r.From-1].OutBytes)
@@ -66,26 +64,32 @@ func judge(entries []Entry, devices []Device, runs []Run) verdict {
 		for _, e := range entries[r.From:r.To] {
 			c := e.Costs[r.Device]
 			seconds += c.Fixed + c.PerRow
-			bytes += c.State
+			own += c.State
 			if c.Shared == "" {
-				bytes += c.Weights
+				own += c.Weights
 			} else {
 				shared[c.Shared] = max(shared[c.Shared], c.Weights)
 			}
 		}
-		v.memories[d.Memory] += bytes
-		for name, b := range shared {
-			bytes += b
-			w := weights{d.Memory, d.Name, name}
-			if d.Name == "" {
-				w.device = fmt.Sprint("place ", r.Device)
+		for i, replica := range append([]Replica{{d.Name, d.Budget, d.Overhead, d.Memory, d.Run}}, d.Also...) {
+			bytes := own + replica.Overhead
+			if replica.Run != nil {
+				bytes += replica.Run(r.From, r.To)
 			}
-			v.memories[d.Memory] += max(0, b-lie[w])
-			lie[w] = max(lie[w], b)
+			v.memories[replica.Memory] += bytes
+			for name, b := range shared {
+				bytes += b
+				w := weights{replica.Memory, replica.Name, name}
+				if replica.Name == "" {
+					w.device = fmt.Sprint("place ", r.Device, " replica ", i)
+				}
+				v.memories[replica.Memory] += max(0, b-lie[w])
+				lie[w] = max(lie[w], b)
+			}
+			v.fits = v.fits && replica.Budget != 0 && (replica.Budget < 0 || bytes <= replica.Budget)
+			v.bytes += bytes
 		}
-		v.fits = v.fits && d.Budget != 0 && (d.Budget < 0 || bytes <= d.Budget)
 		v.slowest = max(v.slowest, seconds)
-		v.bytes += bytes
 		v.squares += seconds * seconds
 	}
 	delete(v.memories, nil)
@@ -123,6 +127,7 @@ func instance(r *rand.Rand, plain bool) ([]Entry, []Device) {
 	entries := make([]Entry, r.IntN(8))
 	memories := []*Memory{nil, {"first", int64(r.IntN(40)) - 1}, {"second", int64(r.IntN(30)) - 1}}
 	one := r.IntN(4) == 0 // device at all places
+	replicas := r.IntN(3) == 0
 	for i := range devices {
 		devices[i] = Device{
 			Name:     [...]string{"", "x", "y", "z"}[r.IntN(4)],
@@ -147,6 +152,22 @@ func instance(r *rand.Rand, plain bool) ([]Entry, []Device) {
 		if plain {
 			devices[i].Run = perEntry(int64(r.IntN(2)))
 			devices[i].Memory = nil
+		}
+		for replicas && r.IntN(2) == 0 && len(devices[i].Also) < 2 {
+			also := Replica{
+				Name:     [...]string{"", "x", "y", devices[i].Name}[r.IntN(4)],
+				Budget:   int64(r.IntN(30)) - 1,
+				Overhead: int64(r.IntN(3)),
+				Memory:   memories[r.IntN(len(memories))],
+				Run:      [...]func(from, to int) int64{nil, devices[i].Run, perEntry(1)}[r.IntN(3)],
+			}
+			if one {
+				also.Name, also.Memory = "x", memories[1]
+			}
+			if plain {
+				also.Run, also.Memory = perEntry(int64(r.IntN(2))), nil
+			}
+			devices[i].Also = append(devices[i].Also, also)
 		}
 	}
 	alike := r.IntN(2) == 0
@@ -174,7 +195,7 @@ func TestAgainstEveryCut(t *testing.T) {
 		t.Run(map[bool]string{true: "plain", false: "memories and any need"}[plain], func(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, 2))
 			const instances = 6000
-			fitting, onlyBalanced, binding, cuts, largest := 0, 0, 0, 0, 0
+			fitting, onlyBalanced, binding, cuts, largest, replicated := 0, 0, 0, 0, 0, 0
 			most := ""
 			for n := range instances {
 				entries, devices := instance(r, plain)
@@ -208,6 +229,9 @@ func TestAgainstEveryCut(t *testing.T) {
 					continue
 				}
 				fitting++
+				if slices.ContainsFunc(bestRuns, func(r Run) bool { return devices[r.Device].Also != nil }) {
+					replicated++
+				}
 				if !fits {
 					onlyBalanced++
 				}
@@ -218,8 +242,9 @@ func TestAgainstEveryCut(t *testing.T) {
 				require.NoError(t, Check(entries, devices, balanced), where)
 				require.Equal(t, bestRuns, balanced, where)
 			}
-			t.Logf("%d instances, %d of them fit, a memory binds in %d, only Balanced finds a cut in %d; the largest %s; %d cuts tried",
-				instances, fitting, binding, onlyBalanced, most, cuts)
+			t.Logf("%d instances, %d of them fit, %d with replicas, a memory binds in %d, only Balanced finds a cut in %d; the largest %s; %d cuts tried",
+				instances, fitting, replicated, binding, onlyBalanced, most, cuts)
+			require.Greater(t, replicated, instances/50)
 			require.Greater(t, fitting, instances/4, "most instances are worth trying")
 			require.Less(t, fitting, instances*9/10)
 		})
@@ -231,6 +256,10 @@ func memoryBinds(t *testing.T, entries []Entry, devices []Device) bool {
 	alone := slices.Clone(devices)
 	for i := range alone {
 		alone[i].Memory = nil
+		alone[i].Also = slices.Clone(alone[i].Also)
+		for r := range alone[i].Also {
+			alone[i].Also[r].Memory = nil
+		}
 	}
 	runs, err := Balanced(entries, alone)
 	require.NoError(t, err)
@@ -306,7 +335,7 @@ func requireTrue(t *testing.T, entries []Entry, devices []Device, runs []Run, v 
 			}
 			if s.Memory != nil {
 				require.Equal(t, with.memories[s.Memory]-s.Memory.Budget, s.Short)
-			} else if s.Budget > 0 {
+			} else if s.Budget > 0 && devices[d].Also == nil {
 				require.Equal(t, with.bytes-others.bytes-s.Budget, s.Short)
 			}
 			require.Positive(t, s.Short)

@@ -12,7 +12,8 @@ import (
 type search struct {
 	entries []Entry
 	devices []Device
-	room    []int64   // the most bytes that a run may hold, by device; negative: none at all
+	limits  [][]int64 // the most bytes that a run may take on each replica, by device
+	room    []int64   // the most bytes that its entries may take there; negative: none at all
 	rest    []float64 // seconds that the entries from each on take at least in all
 	ledger  *ledger   // of the memories that are watched
 	least   float64   // no cut has a slowest run below this
@@ -59,6 +60,7 @@ func newSearch(entries []Entry, devices []Device) *search {
 	s := &search{
 		entries: entries,
 		devices: devices,
+		limits:  make([][]int64, len(devices)),
 		room:    make([]int64, len(devices)),
 		rest:    make([]float64, len(entries)+1),
 		load:    newLoad(entries, devices),
@@ -68,15 +70,20 @@ func newSearch(entries []Entry, devices []Device) *search {
 	for i := range s.states {
 		s.states[i] = one[i : i : i+1]
 	}
-	for i, d := range devices {
+	for i := range devices {
 		s.room[i] = math.MaxInt64
-		if d.Budget >= 0 {
-			s.room[i] = d.Budget
+		for _, r := range devices[i].replicas() {
+			limit := int64(math.MaxInt64)
+			if r.Budget >= 0 {
+				limit = r.Budget
+			}
+			if r.Memory != nil && r.Memory.Budget >= 0 {
+				limit = min(limit, r.Memory.Budget)
+			}
+			s.limits[i] = append(s.limits[i], limit)
+			s.room[i] = min(s.room[i], limit-r.Overhead)
 		}
-		if d.Memory != nil && d.Memory.Budget >= 0 {
-			s.room[i] = min(s.room[i], d.Memory.Budget)
-		}
-		if d.Budget == 0 {
+		if devices[i].closed() {
 			s.room[i] = -1
 		}
 	}
@@ -146,7 +153,7 @@ func (s *search) extend(device, from int) error {
 	l := s.load
 	for l.begin(device, from); l.To < len(s.entries); {
 		l.add()
-		if plus(l.bytes, s.devices[device].Overhead) > s.room[device] {
+		if l.bytes > s.room[device] {
 			return nil
 		}
 		if l.seconds > s.limit {
@@ -169,7 +176,7 @@ func (s *search) join(before []label) error {
 	if alone && s.whichever && len(*after) > 0 {
 		return nil
 	}
-	bytes, asked := plus(l.bytes, s.devices[l.Device].Overhead), false
+	bytes, sizes := l.least(), []int64(nil)
 	for i := range before {
 		b := &before[i]
 		c := label{b.runs + 1, plus(b.bytes, bytes), b.squares + l.seconds*l.seconds, nil, l.From, i}
@@ -178,18 +185,20 @@ func (s *search) join(before []label) error {
 		if s.beaten(*done, &c) || alone && s.beaten(*after, &c) {
 			continue
 		}
-		if !asked {
-			overhead, err := l.overhead()
-			if err != nil {
+		if sizes == nil {
+			var err error
+			if sizes, err = l.sizes(); err != nil {
 				return err
 			}
-			bytes, asked = plus(l.bytes, overhead), true
-			if bytes > s.room[l.Device] {
-				return nil
+			for i, limit := range s.limits[l.Device] {
+				if sizes[i] > limit {
+					return nil
+				}
 			}
+			bytes = sum(sizes)
 		}
 		c.bytes = plus(b.bytes, bytes)
-		s.held = s.ledger.with(s.held, b.held, l, bytes)
+		s.held = s.ledger.with(s.held, b.held, l, sizes)
 		if !s.ledger.within(s.held) {
 			continue
 		}

@@ -3,6 +3,7 @@ package packer
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // validate says what is wrong with the arguments, so that no sum over one
@@ -12,11 +13,13 @@ func validate(entries []Entry, devices []Device) error {
 		return fmt.Errorf("there is no device to place %d entries on", len(entries))
 	}
 	total := make([]int64, len(devices)) // of all entries on one device
-	for i, d := range devices {
-		if d.Overhead < 0 || !isTime(d.Link) {
-			return fmt.Errorf("%s: an overhead of %d bytes and a link of %g seconds a byte", d.label(i), d.Overhead, d.Link)
+	for i := range devices {
+		for _, r := range devices[i].replicas() {
+			if link := devices[i].Link; r.Overhead < 0 || !isTime(link) {
+				return fmt.Errorf("%s: an overhead of %d bytes and a link of %g seconds a byte", r.label(i), r.Overhead, link)
+			}
+			total[i] = max(total[i], r.Overhead)
 		}
-		total[i] = d.Overhead
 	}
 	for i, e := range entries {
 		if len(e.Costs) != len(devices) {
@@ -75,9 +78,22 @@ func (e Entry) label(i int) string {
 	return fmt.Sprintf("entry %d (%s)", i, e.Name)
 }
 
-func (d Device) label(i int) string {
-	if d.Name == "" {
+// label names a replica of the i-th device in errors.
+func (r *Replica) label(i int) string {
+	if r.Name == "" {
 		return fmt.Sprintf("device %d", i)
 	}
-	return d.Name
+	return r.Name
+}
+
+func (d Device) label(i int) string { return d.replicas()[0].label(i) }
+
+// closed says that a device of the place takes nothing.
+func (d *Device) closed() bool {
+	return slices.ContainsFunc(d.replicas(), func(r Replica) bool { return r.Budget == 0 })
+}
+
+// same says that two places have the same devices.
+func (d *Device) same(o *Device) bool {
+	return slices.EqualFunc(d.replicas(), o.replicas(), func(a, b Replica) bool { return a.Name != "" && a.Name == b.Name })
 }

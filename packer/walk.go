@@ -59,35 +59,37 @@ func (w *walk) fill() (*Spill, error) {
 // spill says why the run doesn't fit, as the fault of its last entry; nil: it
 // fits.
 func (w *walk) spill() (*Spill, error) {
-	overhead, err := w.overhead()
+	sizes, err := w.sizes()
 	if err != nil {
 		return nil, err
 	}
-	d := &w.devices[w.Device]
-	bytes := plus(w.bytes, overhead)
-	if d.Budget == 0 || d.Budget > 0 && bytes > d.Budget {
-		return w.spilled(Spill{Overhead: overhead, Budget: d.Budget, Short: max(1, bytes-d.Budget)}), nil
+	replicas := w.replicas[w.Device]
+	for i, r := range replicas {
+		if bytes := sizes[i]; r.Budget == 0 || r.Budget > 0 && bytes > r.Budget {
+			return w.spilled(i, Spill{Overhead: bytes - w.bytes, Budget: r.Budget, Short: max(1, bytes-r.Budget)}), nil
+		}
 	}
-	if d.Memory == nil || d.Memory.Budget < 0 {
-		return nil, nil
+	w.scratch = w.ledger.with(w.scratch, w.held, w.load, sizes)
+	for i, r := range replicas {
+		if r.Memory == nil || r.Memory.Budget < 0 {
+			continue
+		}
+		if all := w.scratch[w.ledger.of[w.Device][i]]; all > r.Memory.Budget {
+			return w.spilled(i, Spill{
+				Overhead: sizes[i] - w.bytes,
+				Others:   all - sizes[i],
+				Budget:   r.Memory.Budget,
+				Short:    all - r.Memory.Budget,
+				Memory:   r.Memory,
+			}), nil
+		}
 	}
-	w.scratch = w.ledger.with(w.scratch, w.held, w.load, bytes)
-	all := w.scratch[w.ledger.of[w.Device]]
-	if all <= d.Memory.Budget {
-		return nil, nil
-	}
-	return w.spilled(Spill{
-		Overhead: overhead,
-		Others:   all - bytes,
-		Budget:   d.Memory.Budget,
-		Short:    all - d.Memory.Budget,
-		Memory:   d.Memory,
-	}), nil
+	return nil, nil
 }
 
-// spilled completes what is known of a spill from the run.
-func (w *walk) spilled(s Spill) *Spill {
-	s.Device = w.devices[w.Device].label(w.Device)
+// spilled completes what is known of a spill on a replica from the run.
+func (w *walk) spilled(replica int, s Spill) *Spill {
+	s.Device = w.replicas[w.Device][replica].label(w.Device)
 	if s.Entry = w.entries[w.To-1].Name; s.Entry == "" {
 		s.Entry = w.entries[w.To-1].label(w.To - 1)
 	}
@@ -98,8 +100,8 @@ func (w *walk) spilled(s Spill) *Spill {
 
 // settle leaves the run where it is: its bytes are held from here on.
 func (w *walk) settle() {
-	overhead, _ := w.overhead()
-	w.scratch = w.ledger.with(w.scratch, w.held, w.load, plus(w.bytes, overhead))
+	sizes, _ := w.sizes()
+	w.scratch = w.ledger.with(w.scratch, w.held, w.load, sizes)
 	w.held, w.scratch = w.scratch, w.held
 }
 
@@ -114,7 +116,7 @@ func (w *walk) tooLong(all *Spill) error {
 		if err != nil {
 			return err
 		}
-		if spill != nil && spill.Memory == all.Memory {
+		if spill != nil && spill.Memory == all.Memory && spill.Device == all.Device {
 			first = spill
 		}
 	}
@@ -126,7 +128,7 @@ func (w *walk) tooLong(all *Spill) error {
 func noFit(entries []Entry, devices []Device, runs []Run, spills []Spill) error {
 	last := 0
 	for d := range devices {
-		if devices[d].Budget != 0 {
+		if !devices[d].closed() {
 			last = d
 		}
 	}

@@ -26,7 +26,7 @@ type Config struct {
 	Placement string // a placement file's path; instead of Devices and Pack
 	Threads   int    // most CPU threads in all; 0: as many as cores
 	Pack      Pack
-	InFlight  int   // micro-batches in flight; 0: as many as stages
+	InFlight  int   // micro-batches in flight on each route; 0: as many as stages
 	Queue     []int // depth of the link into each stage; the last stands for those after it
 	MaxBatch  int   // most rows in a micro-batch
 	Reserve   int64 // bytes to leave free on each device; negative: 256 MiB on a GPU, nothing on the CPU
@@ -45,7 +45,8 @@ type Config struct {
 	Ahead        int           // rows that Map reads ahead of its loop; 0: what fills the batches in flight
 	FailureLimit int           // batches that fail one after the other until the pipeline is failing; 0: no limit
 
-	Logger *slog.Logger // nil: nothing is logged
+	Logger   *slog.Logger // nil: nothing is logged
+	Observer Observer     // told of every batch, if not nil
 
 	// State is what a model's layers keep between batches, and how large the
 	// header of a batch may be: Pages, KV, MaxOutputs, MaxTables and Expect are
@@ -72,8 +73,9 @@ func newConfig(options []Option) (Config, error) {
 	return c, nil
 }
 
-// stage returns what the stages are loaded for, of which there are n.
-func (c Config) stage(n int) stage.Config {
+// stage returns what the stages are loaded for, of which there are n, with so many
+// routes through them.
+func (c Config) stage(n, routes int) (stage.Config, error) {
 	s := c.State
 	s.MaxRows, s.Input = c.MaxBatch, c.Input
 	if s.MaxOutputs == 0 || s.MaxOutputs > s.MaxRows {
@@ -83,7 +85,11 @@ func (c Config) stage(n int) stage.Config {
 	if s.InFlight = c.InFlight; s.InFlight == 0 {
 		s.InFlight = n
 	}
-	return s
+	if s.InFlight > limit/routes {
+		return s, fmt.Errorf("%d batches in flight on each of %d routes: they may be %d in all", s.InFlight, routes, limit)
+	}
+	s.InFlight *= routes
+	return s, nil
 }
 
 // reserve returns the bytes to leave free on a device of that kind.
@@ -135,14 +141,16 @@ func WithPack(p Pack) Option {
 	}
 }
 
-// WithInFlight sets how many micro-batches are in flight; 0, the default, means
-// as many as there are stages.
+// WithInFlight sets how many micro-batches are in flight, on each route where
+// stages have replicas; 0, the default, means as many as there are stages.
 func WithInFlight(n int) Option {
 	return func(c *Config) error { c.InFlight = n; return positive("batches in flight", n, 0) }
 }
 
 // WithQueue sets the depth of the link into each stage; the last one given
-// stands for the stages after it. The default is 1.
+// stands for the stages after it. The default is 1. Where there are replicas to
+// choose from, the link into each holds all batches, so that none of them holds up
+// the others.
 func WithQueue(depths ...int) Option {
 	return func(c *Config) error {
 		if len(depths) == 0 {

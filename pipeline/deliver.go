@@ -12,7 +12,9 @@ func (p *Pipeline) deliver() {
 
 // land deals with a batch that came back, and gives it free.
 func (p *Pipeline) land(b *stage.Batch, err error) {
+	p.line.Begin(b)
 	f := b.Tag.(*flight)
+	p.turns.back(b.Route, true, err)
 	if err != nil {
 		p.counts.failures.Add(1)
 	}

@@ -74,7 +74,11 @@ func open(t testing.TB, layers []stage.Layer, options ...pipeline.Option) *pipel
 }
 
 func TestDoIsWhatTheLayersCompute(t *testing.T) {
-	for seed := range uint64(40) {
+	seeds, failures := uint64(40), int64(0)
+	if testing.Short() {
+		seeds = 10
+	}
+	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 0))
 		widths := []int{1 + r.IntN(20)}
 		for range 1 + r.IntN(6) {
@@ -88,6 +92,17 @@ func TestDoIsWhatTheLayersCompute(t *testing.T) {
 			pipeline.WithInFlight(r.IntN(6)),
 			pipeline.WithBacklog(1 + r.IntN(10)),
 			pipeline.WithMaxWait(time.Duration(r.IntN(2)) * 50 * time.Microsecond),
+			pipeline.WithFailureLimit(r.IntN(4)),
+		}
+		if seed%2 == 1 { // some rows make their batch fail
+			last := layers[len(layers)-1].(*stagetest.Rows)
+			mix := last.Row
+			last.Row = func(out, in []float32) error {
+				if err := mix(out, in); err != nil || in[0] > -0.002 || in[0] < -0.003 {
+					return err
+				}
+				return stagetest.ErrFail
+			}
 		}
 		name := fmt.Sprintf("seed %d: widths %v", seed, widths)
 		p, err := pipeline.New(t.Context(), layers, options...)
@@ -112,15 +127,20 @@ func TestDoIsWhatTheLayersCompute(t *testing.T) {
 						assert.True(t, slices.Equal(want, dst), name) // the same bits, whatever shared its batches
 						continue
 					}
-					assert.ErrorIs(t, err, context.Canceled, name)
+					if !errors.Is(err, stagetest.ErrFail) {
+						assert.ErrorIs(t, err, context.Canceled, name)
+					}
+					assert.NotErrorIs(t, err, pipeline.ErrFailing, name) // rows of zeros pass
 					clear(dst)
 					clear(x) // both are the caller's own again: the race detector would see another's touch
 				}
 			})
 		}
 		callers.Wait()
+		failures += p.Stats().Failures
 		assert.NoError(t, p.Close(), name)
 	}
+	assert.Positive(t, failures)
 }
 
 // gate is layers of one stage that let a batch pass for every value sent.

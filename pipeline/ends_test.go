@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -100,15 +101,20 @@ func TestAbortWhileCloseWaits(t *testing.T) {
 func TestAStageThatFailsEveryBatch(t *testing.T) {
 	layers := mixing(1, 1, 1)
 	broken := errors.New("a cable came off")
-	var why error
-	layers[1].(*stagetest.Rows).Batch = func(int) error { return why }
+	var off atomic.Bool
+	layers[1].(*stagetest.Rows).Batch = func(int) error {
+		if off.Load() {
+			return broken
+		}
+		return nil
+	}
 	var log bytes.Buffer
 	p := open(t, layers, pipeline.WithInput(1), pipeline.WithDevices("cpu/2"), pipeline.WithFailureLimit(3),
 		pipeline.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 	row := make([]float32, 1)
 
 	for range 2 {
-		why = broken
+		off.Store(true)
 		for range 3 {
 			_, err := p.Do(t.Context(), row)
 			require.ErrorIs(t, err, broken)
@@ -128,7 +134,7 @@ func TestAStageThatFailsEveryBatch(t *testing.T) {
 
 		assert.ErrorIs(t, p.Warmup(t.Context()), broken)
 		assert.ErrorIs(t, p.Err(), pipeline.ErrFailing)
-		why = nil
+		off.Store(false)
 		assert.NoError(t, p.Warmup(t.Context()))
 		assert.NoError(t, p.Err())
 		_, err = p.Do(t.Context(), row)
@@ -139,7 +145,7 @@ func TestAStageThatFailsEveryBatch(t *testing.T) {
 	assert.Contains(t, log.String(), "a cable came off")
 	assert.Contains(t, log.String(), "pipeline works again")
 
-	why = broken
+	off.Store(true)
 	for range 4 {
 		_, _ = p.Do(t.Context(), row)
 	}

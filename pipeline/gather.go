@@ -94,6 +94,7 @@ func (g *gatherer) drop() {
 
 // send fills a batch and submits it.
 func (g *gatherer) send(b *stage.Batch) {
+	g.line.Begin(b)
 	f, ok := b.Tag.(*flight)
 	if !ok {
 		f = new(flight)
@@ -101,6 +102,7 @@ func (g *gatherer) send(b *stage.Batch) {
 	}
 	f.parts = f.parts[:0]
 	f.probe = g.health.suspect()
+	g.line.steer(b, g.turns.take())
 	rows := 1
 	if f.probe {
 		clear(b.Input[:g.in])
@@ -108,6 +110,7 @@ func (g *gatherer) send(b *stage.Batch) {
 		rows = g.fill(b, f)
 	}
 	if rows == 0 { // whoever it was for has left, or the doubts are gone
+		g.turns.back(b.Route, false, nil)
 		g.line.Release(b)
 		return
 	}
@@ -147,7 +150,7 @@ func (g *gatherer) fill(b *stage.Batch, f *flight) (rows int) {
 
 // share is about how many rows a batch takes: all that it has room for, where it
 // may wait for them, else its share of the rows that there are. As many batches
-// as there are stages, of equal size, keep them all at work; were the first to
+// as there are stages and replicas, of equal size, keep them all at work; were the first to
 // take all, those who wait for it would come back all at once, and so on.
 func (g *gatherer) share() int {
 	if g.maxWait > 0 {

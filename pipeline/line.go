@@ -3,11 +3,14 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/pipeline/histogram"
 	"github.com/leat-dev/leat/stage"
 )
 
@@ -22,13 +25,16 @@ type Line struct {
 	plan    *Plan
 	devices *device.Set
 	log     *slog.Logger
-	stages  []*stage.Stage
-	in      stage.Link
+	stages  [][]*stage.Stage // each with its replicas
 	free    chan *stage.Batch
 	done    chan *stage.Batch
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	started time.Time
+	links   [][]stage.Link // into each replica
+	traffic *stage.Traffic
+	numbers atomic.Uint64 // of batches
+	rows    *histogram.Histogram[int]
 
 	mu     sync.RWMutex // held for reading while a batch is sent
 	closed bool
@@ -49,6 +55,8 @@ func (p *Plan) Start(ctx context.Context) (_ *Line, err error) {
 		log:     p.config.logger(),
 		free:    make(chan *stage.Batch, n),
 		done:    make(chan *stage.Batch, n),
+		traffic: stage.NewTraffic(),
+		rows:    histogram.New(histogram.Rows()),
 	}
 	defer func() {
 		if err != nil {
@@ -60,7 +68,7 @@ func (p *Plan) Start(ctx context.Context) (_ *Line, err error) {
 	}
 	for slot := range n {
 		b := stage.NewBatch(slot, p.stage)
-		b.Input = l.stages[0].Input(slot)
+		b.Input = l.stages[0][0].Input(slot)
 		l.free <- b
 	}
 	l.run()
@@ -74,60 +82,45 @@ func (l *Line) load(ctx context.Context) error {
 	for _, s := range p.Stages {
 		total += s.Weights
 	}
-	var before *stage.Stage
+	var before []*stage.Stage
 	for i, s := range p.Stages {
-		d, err := l.devices.Open(s.Device.Name)
-		if err != nil {
-			return err
-		}
-		report := func(layer stage.Layer) {
-			if cost, err := layer.Cost(s.Device, p.stage); err == nil && p.config.Progress != nil {
-				loaded = min(total, loaded+cost.Weights)
-				p.config.Progress(loaded, total)
+		each := s.Each()
+		l.stages = append(l.stages, nil)
+		for j, replica := range each {
+			d, err := l.devices.Open(replica.Device.Name)
+			if err != nil {
+				return err
 			}
+			report := func(layer stage.Layer) {
+				if cost, err := layer.Cost(replica.Device, p.stage); err == nil && p.config.Progress != nil {
+					loaded = min(total, loaded+cost.Weights)
+					p.config.Progress(loaded, total)
+				}
+			}
+			at := stage.Position{Number: i, Last: i == len(p.Stages)-1, Replicas: len(each), Routes: p.routes}
+			if i > 0 {
+				at.Before = make([]*stage.Stage, len(before))
+				for _, n := range met(j, len(each), len(before), p.routes) {
+					at.Before[n] = before[n]
+				}
+			}
+			st, err := stage.Load(ctx, at, d, p.layers[s.From:s.To], p.stage, report)
+			if err != nil {
+				return err
+			}
+			l.log.Info("stage loaded", "stage", i, "layers", s.Layers, "device", replica.Device.Name, "bytes", replica.Bytes())
+			l.stages[i] = append(l.stages[i], st)
 		}
-		st, err := stage.Load(ctx, i, d, p.layers[s.From:s.To], before, i == len(p.Stages)-1, p.stage, report)
-		if err != nil {
-			return err
-		}
-		l.log.Info("stage loaded", "stage", i, "layers", s.Layers, "device", s.Device.Name, "bytes", s.Bytes())
-		l.stages = append(l.stages, st)
-		before = st
+		before = l.stages[i]
 	}
 	return nil
-}
-
-// run starts a goroutine a stage and one that waits for what comes out.
-func (l *Line) run() {
-	ctx, stop := context.WithCancel(context.Background())
-	l.stop, l.started = stop, time.Now()
-	l.in = stage.NewLink(l.plan.config.depth(0))
-	in := l.in
-	for i, s := range l.stages {
-		from, out := in, stage.NewLink(l.plan.config.depth(i+1))
-		l.running.Go(func() { _ = s.Run(ctx, from, out) }) // it ends by Close or by stop
-		in = out
-	}
-	l.running.Go(func() {
-		defer close(l.done)
-		for {
-			b, err := in.Recv(ctx)
-			if err != nil {
-				return
-			}
-			if err := b.Wait(ctx); err != nil { // the batch carries it
-				l.log.Warn("batch failed", "rows", len(b.Header.Tokens), "error", err)
-			}
-			l.done <- b // has room for all batches there are
-		}
-	})
 }
 
 // Free is where batches that may be filled are taken from.
 func (l *Line) Free() <-chan *stage.Batch { return l.free }
 
-// Submit sends a filled batch, taken from Free, into the first stage. It blocks
-// while the link there is full, until ctx ends; then the batch is still the
+// Submit sends a filled batch, taken from Free, into the first stage, to the
+// replica of its Route. It blocks while the link there is full, until ctx ends; then the batch is still the
 // caller's.
 func (l *Line) Submit(ctx context.Context, b *stage.Batch) error {
 	l.mu.RLock()
@@ -135,16 +128,27 @@ func (l *Line) Submit(ctx context.Context, b *stage.Batch) error {
 	if l.closed {
 		return ErrClosed
 	}
+	if b.Route < 0 || b.Route >= l.plan.routes {
+		return fmt.Errorf("a batch for route %d of %d", b.Route, l.plan.routes)
+	}
 	b.Seal()
-	return l.in.Send(ctx, b)
+	l.filled(b)
+	l.traffic.Enter()
+	first := l.links[0]
+	err := first[b.Route%len(first)].Send(ctx, b)
+	if err != nil {
+		l.traffic.Leave()
+	}
+	return err
 }
 
-// Done is where batches come out, in the order of Submit, with their values or
-// their error. It is closed by Close, after the last one.
+// Done is where batches come out, those of one route in the order of Submit, with
+// their values or their error. It is closed by Close, after the last one.
 func (l *Line) Done() <-chan *stage.Batch { return l.done }
 
 // Release gives a batch that came out, or was never sent, back to Free.
 func (l *Line) Release(b *stage.Batch) {
+	l.emptied(b)
 	b.Reset()
 	l.free <- b
 }
@@ -152,20 +156,40 @@ func (l *Line) Release(b *stage.Batch) {
 // Plan is what the pipeline was started from.
 func (l *Line) Plan() *Plan { return l.plan }
 
-// StageStats is what one stage has done.
+// StageStats is what one stage has done, all of its replicas together.
 type StageStats struct {
 	StagePlan
 	stage.Stats
-	Share float64 // of the time since the start that it was busy, 0 to 1
+	Share    float64        // of the time since the start that it was busy, 0 to 1: of its replicas, the mean
+	Queue    int            // batches that wait for it now
+	Replicas []ReplicaStats // one by one, where there are several
+}
+
+// ReplicaStats is what one replica of a stage has done.
+type ReplicaStats struct {
+	Device device.Info
+	stage.Stats
+	Share float64
+	Queue int
 }
 
 // Stats is a snapshot, a row a stage.
 func (l *Line) Stats() []StageStats {
 	since := time.Since(l.started)
 	stats := make([]StageStats, len(l.stages))
-	for i, s := range l.stages {
-		stats[i] = StageStats{StagePlan: l.plan.Stages[i], Stats: s.Stats()}
-		stats[i].Share = min(1, float64(stats[i].Busy)/float64(max(1, since)))
+	for i, replicas := range l.stages {
+		all := &stats[i]
+		all.StagePlan = l.plan.Stages[i]
+		for j, replica := range all.StagePlan.Each() {
+			r := ReplicaStats{Device: replica.Device, Stats: replicas[j].Stats(), Queue: l.links[i][j].Len()}
+			r.Share = min(1, float64(r.Busy)/float64(max(1, since)))
+			all.Stats = all.Stats.Plus(r.Stats)
+			all.Share += r.Share / float64(len(replicas))
+			all.Queue += r.Queue
+			if len(replicas) > 1 {
+				all.Replicas = append(all.Replicas, r)
+			}
+		}
 	}
 	return stats
 }
@@ -179,7 +203,9 @@ func (l *Line) Close() error {
 		l.mu.Lock()
 		l.closed = true
 		l.mu.Unlock()
-		l.in.Close()
+		for _, first := range l.links[0] {
+			first.Close()
+		}
 		l.running.Wait()
 		l.stop()
 		l.failed = l.release()
@@ -190,8 +216,10 @@ func (l *Line) Close() error {
 
 func (l *Line) release() error {
 	var errs []error
-	for _, s := range l.stages {
-		errs = append(errs, s.Close())
+	for _, replicas := range l.stages {
+		for _, s := range replicas {
+			errs = append(errs, s.Close())
+		}
 	}
 	return errors.Join(append(errs, l.devices.Close())...)
 }

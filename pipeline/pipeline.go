@@ -26,6 +26,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/leat-dev/leat/pipeline/histogram"
 	"github.com/leat-dev/leat/stage"
 )
 
@@ -45,6 +46,7 @@ var (
 type Pipeline struct {
 	line    *Line
 	queue   queue
+	turns   turns
 	health  health
 	in, out int // numbers in a row of x, of y
 	maxRows int
@@ -94,11 +96,12 @@ func Open(ctx context.Context, plan *Plan) (*Pipeline, error) {
 	p := &Pipeline{
 		line:    line,
 		queue:   newQueue(c.Backlog),
+		turns:   newTurns(plan.routes, plan.stage.InFlight),
 		health:  health{limit: c.FailureLimit, log: line.log},
 		in:      plan.stage.Input,
 		out:     out,
 		maxRows: min(plan.stage.MaxRows, plan.stage.MaxOutputs),
-		parts:   min(len(plan.Stages), plan.stage.InFlight),
+		parts:   min(plan.standing(), plan.stage.InFlight),
 		maxWait: c.MaxWait,
 		ahead:   c.Ahead,
 		aborted: make(chan struct{}),
@@ -143,10 +146,11 @@ func (p *Pipeline) Err() error {
 
 // Stats is what a pipeline has done since it was opened.
 type Stats struct {
-	Calls    int64 // that were taken
-	Batches  int64 // that were sent
-	Failures int64 // batches that failed
-	Waiting  int   // calls that wait for their turn now
+	Calls    int64                   // that were taken
+	Batches  int64                   // that were sent
+	Failures int64                   // batches that failed
+	Waiting  int                     // calls that wait for their turn now
+	Rows     histogram.Snapshot[int] // that batches had
 	Stages   []StageStats
 }
 
@@ -157,6 +161,7 @@ func (p *Pipeline) Stats() Stats {
 		Batches:  p.counts.batches.Load(),
 		Failures: p.counts.failures.Load(),
 		Waiting:  len(p.queue.places),
+		Rows:     p.line.BatchRows(),
 		Stages:   p.line.Stats(),
 	}
 }

@@ -62,6 +62,11 @@ func TestOptionsAreChecked(t *testing.T) {
 		pipeline.WithQueue(),
 		pipeline.WithQueue(1, -1),
 		pipeline.WithThreads(-2),
+		pipeline.WithInput(0),
+		pipeline.WithMaxWait(-1),
+		pipeline.WithBacklog(0),
+		pipeline.WithAhead(-1),
+		pipeline.WithFailureLimit(-1),
 		pipeline.WithDevices("gpu:0"),
 		pipeline.WithDevices(""),
 	} {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/leat-dev/leat/device"
 	"github.com/leat-dev/leat/kernels/calibrate"
@@ -46,6 +45,11 @@ func Survey(ctx context.Context, layers []stage.Layer, options ...Option) (*Site
 			err = s.measure(ctx)
 		}
 	}
+	if err == nil && s.runs == nil {
+		if i, uneven := even(s.places); uneven != nil {
+			err = &device.ListError{Entry: s.places[i].Name(), Reason: uneven.Error()}
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -55,17 +59,26 @@ func Survey(ctx context.Context, layers []stage.Layer, options ...Option) (*Site
 // measure fills in the speeds of the places, where there is something to
 // balance and the list doesn't give them.
 func (s *Site) measure(ctx context.Context) error {
-	given := func(p device.Place) bool { return p.Speed > 0 }
-	if s.config.Pack != Balanced || len(s.places) < 2 || slices.ContainsFunc(s.places, given) {
+	if s.config.Pack != Balanced || len(s.places) < 2 {
 		return nil
 	}
-	infos := make([]device.Info, len(s.places))
-	for i, p := range s.places {
-		infos[i] = p.Info
+	var each []*device.Place
+	var infos []device.Info
+	for i := range s.places {
+		each = append(each, &s.places[i])
+		for j := range s.places[i].Also {
+			each = append(each, &s.places[i].Also[j])
+		}
+	}
+	for _, at := range each {
+		if at.Speed > 0 {
+			return nil
+		}
+		infos = append(infos, at.Info)
 	}
 	infos, err := calibrate.Load(ctx, infos)
 	for i, info := range infos {
-		s.places[i].Info = info
+		each[i].Info = info
 	}
 	return err
 }
@@ -82,7 +95,7 @@ func (s *Site) placed() error {
 	}
 	canonical := func(name string) string {
 		if places, err := device.Resolve(name, s.config.Threads); err == nil && len(places) == 1 {
-			return places[0].Info.Name
+			return places[0].Name()
 		}
 		return ""
 	}
@@ -90,7 +103,8 @@ func (s *Site) placed() error {
 	if err != nil {
 		return err
 	}
-	fellBack := false // the run before went to the fallback
+	fellBack := false    // the run before went to the fallback
+	var spelled []string // the places, as the file does
 	for _, r := range runs {
 		at, err := s.place(r.Device)
 		missing := err != nil && !errors.As(err, new(*device.ListError)) && !errors.Is(err, errSeveral)
@@ -108,9 +122,13 @@ func (s *Site) placed() error {
 			s.runs[last].To = r.To // what was apart only by the missing device
 		} else {
 			s.places = append(s.places, at)
+			spelled = append(spelled, r.Device)
 			s.runs = append(s.runs, packer.Run{Device: len(s.runs), From: r.From, To: r.To})
 		}
 		fellBack = missing
+	}
+	if i, err := even(s.places); err != nil {
+		return file.At(spelled[i], fmt.Errorf("%s: %w", s.places[i].Name(), err))
 	}
 	return nil
 }
@@ -141,7 +159,17 @@ func (s *Site) plan(runs []packer.Run, state stage.Config) (*Plan, error) {
 	c := s.config
 	c.State = state
 	p := &Plan{Notes: s.notes, site: s, layers: s.layers, config: c}
-	p.stage = c.stage(min(len(s.places), len(s.layers)))
+	// How many stages and routes there are is known when the layers are placed: no
+	// more than of a run at each place. Those that aren't there leave room.
+	known := runs
+	if known == nil {
+		known = everywhere(s.places)
+	}
+	p.routes = routesOf(s.places, known)
+	var err error
+	if p.stage, err = c.stage(min(len(s.places), len(s.layers)), p.routes); err != nil {
+		return nil, err
+	}
 	entries, devices, err := p.costs(s.places)
 	if err != nil {
 		return nil, err
@@ -161,7 +189,8 @@ func (s *Site) plan(runs []packer.Run, state stage.Config) (*Plan, error) {
 		return nil, err
 	}
 	p.runs = runs
-	return p, p.describe(runs, entries, s.places)
+	p.routes = routesOf(s.places, runs)
+	return p, p.describe(runs, s.places)
 }
 
 // noFit is the packer's error with sizes for people.

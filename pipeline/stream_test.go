@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"math/rand/v2"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -227,4 +228,14 @@ func TestAPanicInXsIsTheLoops(t *testing.T) {
 		}
 	})
 	assert.Equal(t, 1, n)
+
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for range p.Map(t.Context(), func(func([]float32, error) bool) { runtime.Goexit() }) {
+			t.Error("a result")
+		}
+		t.Error("the loop went on")
+	}()
+	<-ended
 }

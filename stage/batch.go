@@ -18,8 +18,15 @@ import (
 // any more, for each stage's work waits for that of the stage before.
 type Batch struct {
 	Slot   int
+	Number uint64          // among the batches that were sent, from 1; 0 before
+	Begun  time.Time       // since when it is filled, or its results are taken, where an observer wants to know
 	Header *kernels.Header // what the rows are; filled before the batch is sent
 	Tag    any             // whatever the sender wants to find again; Reset keeps it
+
+	// Route is the one that all its rows take where stages have replicas: of a stage
+	// with k of them, number Route mod k. The sender chooses it, below
+	// Position.Routes, before the batch is sent; Reset sets it to 0.
+	Route int
 
 	// Input is where the rows go that the first layer reads, Config.Input
 	// numbers a row of the header, one after the other. It has room for MaxRows
@@ -56,6 +63,8 @@ func NewBatch(slot int, c Config) *Batch {
 // Reset makes the batch ready to be filled again. It keeps Slot, Tag and Input.
 func (b *Batch) Reset() {
 	b.Header.Reset()
+	b.Route = 0
+	b.Number = 0
 	b.encoded, b.x, b.ready, b.values, b.err = nil, kernels.Tensor{}, device.Done, nil, nil
 	b.marks = b.marks[:0]
 }
@@ -83,8 +92,8 @@ func (b *Batch) Wait(ctx context.Context) error {
 	return b.err
 }
 
-// Took returns how long the stage of that number had its device for the batch, 0
-// if it never came there.
+// Took returns how long the stage of that number, whichever of its replicas it
+// was, had its device for the batch, 0 if it never came there.
 func (b *Batch) Took(stage int) time.Duration {
 	for _, m := range b.marks {
 		if m.stage.number == stage {

@@ -14,37 +14,43 @@ import (
 // so what only its own layers see is there once; what another stage reads, or
 // the host writes, is there once a slot.
 type buffers struct {
-	transfer device.Transfer  // from the stage before; nil for the first
-	headers  []device.Buffer  // a slot
-	inputs   []device.Buffer  // a slot: what the first layer reads; nil where that is read in place, or there is none
-	brought  [][]float32      // a slot of the first stage: where the host writes the input
-	outputs  []kernels.Tensor // a slot: [rows, width]
-	events   []device.Event   // a slot
-	host     [][]float32      // a slot: where results are downloaded to; nil where the host reads them in place
-	between  [2]kernels.Tensor
-	work     kernels.Tensor
-	width    int // of the input that batches bring along; 0: none
-	widths   []int
-	wanted   []bool // a layer: its output has rows only for the outputs
-	last     bool
-	owned    []device.Buffer
+	transfers []device.Transfer // from each replica of the stage before; none for the first, nil where none comes from there
+	headers   []device.Buffer   // a slot
+	inputs    []device.Buffer   // a slot: what the first layer reads; nil where that is read in place, or there is none
+	brought   [][]float32       // a slot of the first stage: where the host writes the input
+	outputs   []kernels.Tensor  // a slot: [rows, width]
+	events    []device.Event    // a slot
+	host      [][]float32       // a slot: where results are downloaded to; nil where the host reads them in place
+	between   [2]kernels.Tensor
+	work      kernels.Tensor
+	width     int // of the input that batches bring along; 0: none
+	widths    []int
+	wanted    []bool // a layer: its output has rows only for the outputs
+	last      bool
+	owned     []device.Buffer
 }
 
-func (f *buffers) allocate(q kernels.Queue, layers []Layer, before *Stage, last bool, c Config) error {
+func (f *buffers) allocate(q kernels.Queue, layers []Layer, at Position, c Config) error {
 	s := c.size(layers)
-	f.last = last
+	f.last = at.Last
 	for _, l := range layers {
 		f.widths = append(f.widths, l.Shape().Width)
 		f.wanted = append(f.wanted, l.Shape().Outputs)
 	}
-	if before == nil {
+	if len(at.Before) == 0 {
 		s.input, f.width = c.inputs(), c.Input
-	} else {
-		var err error
-		if f.transfer, err = device.NewTransfer(before.device, q); err != nil {
+	}
+	f.transfers = make([]device.Transfer, len(at.Before))
+	for i, before := range at.Before {
+		if before == nil {
+			continue
+		}
+		t, err := device.NewTransfer(before.device, q)
+		if err != nil {
 			return err
 		}
-		if !f.transfer.InPlace() {
+		f.transfers[i] = t
+		if !t.InPlace() {
 			s.input = int64(c.MaxRows) * int64(before.buffers.widths[len(before.buffers.widths)-1]) * 4
 		}
 	}
@@ -88,7 +94,7 @@ func (f *buffers) allocate(q kernels.Queue, layers []Layer, before *Stage, last 
 				f.brought = append(f.brought, hostView(input, s.input))
 			}
 		}
-		if last && output.Buf.Bytes() == nil {
+		if f.last && output.Buf.Bytes() == nil {
 			f.host = append(f.host, make([]float32, s.output/4))
 		}
 	}
@@ -118,24 +124,28 @@ func (f *buffers) alloc(d device.Device, bytes int64) (device.Buffer, error) {
 // hold a device.
 func (f *buffers) receive(ctx context.Context, b *Batch) (x kernels.Tensor, err error) {
 	x = b.x
-	if f.transfer == nil {
+	if len(f.transfers) == 0 {
 		return x, nil
 	}
 	var into device.Buffer
 	if f.inputs != nil {
 		into = f.inputs[b.Slot]
 	}
-	x.Buf, err = f.transfer.Move(ctx, into, x.Buf, x.Bytes(), b.ready)
+	x.Buf, err = f.transfers[b.Route%len(f.transfers)].Move(ctx, into, x.Buf, x.Bytes(), b.ready)
 	return x, err
 }
 
 // bring returns the input that the batch brings along, on the stage's device.
-func (f *buffers) bring(q kernels.Queue, b *Batch) kernels.Tensor {
+func (f *buffers) bring(q kernels.Queue, b *Batch) (kernels.Tensor, error) {
 	x := kernels.Tensor{Buf: f.inputs[b.Slot], Rows: b.Rows.N, Cols: f.width, Type: kernels.F32}
-	if x.Rows > 0 && x.Buf.Bytes() == nil {
-		q.Upload(x.Buf, 0, bytesOf(f.brought[b.Slot][:x.Rows*x.Cols]))
+	n := x.Rows * x.Cols
+	switch own := f.brought[b.Slot]; {
+	case n > min(len(own), len(b.Input)):
+		return x, fmt.Errorf("a batch of %d rows brings %d numbers along: it needs %d, and there is room for %d", x.Rows, len(b.Input), n, len(own))
+	case n > 0 && (x.Buf.Bytes() == nil || &own[0] != &b.Input[0]):
+		q.Upload(x.Buf, 0, bytesOf(b.Input[:n]))
 	}
-	return x
+	return x, nil
 }
 
 // output returns where layer i of the run writes.
@@ -175,8 +185,10 @@ func bytesOf(f []float32) []byte {
 
 func (f *buffers) free() error {
 	var errs []error
-	if f.transfer != nil {
-		errs = append(errs, f.transfer.Close())
+	for _, t := range f.transfers {
+		if t != nil {
+			errs = append(errs, t.Close())
+		}
 	}
 	for _, b := range f.owned {
 		errs = append(errs, b.Free())

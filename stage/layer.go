@@ -8,6 +8,7 @@ package stage
 
 import (
 	"context"
+	"math"
 
 	"github.com/leat-dev/leat/device"
 	"github.com/leat-dev/leat/kernels"
@@ -56,11 +57,22 @@ type Config struct {
 	MaxRows    int          // most rows in a batch
 	MaxOutputs int          // most rows that want output in a batch
 	MaxTables  int          // most words of page tables in a batch
-	InFlight   int          // batches in flight
+	InFlight   int          // batches in flight, on all routes
 	Input      int          // float32s a row that a batch brings along for the first layer; 0: the first layer has no input but the header
-	Pages      int          // pages of kernels.PageTokens positions that each layer with state keeps
+	Pages      int          // pages of kernels.PageTokens positions that each layer with state keeps: of one route, or as Serving gives it of all that a stage serves
 	KV         kernels.Type // how keys and values are stored
 	Expect     int          // rows that a batch is expected to have, for estimates of time
+}
+
+// Serving is what the layers of a stage that serves so many routes are loaded for,
+// and cost: they keep the pages of each.
+func (c Config) Serving(routes int) Config {
+	if c.Pages > math.MaxInt/max(1, routes) {
+		c.Pages = math.MaxInt // more than any cache may have
+	} else {
+		c.Pages *= max(1, routes)
+	}
+	return c
 }
 
 // HeaderBytes returns the size of the largest header that batches under c have.

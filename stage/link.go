@@ -3,13 +3,14 @@ package stage
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 )
 
 // ErrClosed says that a link, or what stands on it, has been closed.
 var ErrClosed = errors.New("closed")
 
-// Link joins two stages: a bounded queue of batches with one sender and one
-// receiver. Its plain case is a Go channel; a stage on another host would be
+// Link joins two stages: a bounded queue of batches with one receiver and one
+// sender, or with Shared several. Its plain case is a Go channel; a stage on another host would be
 // behind another.
 type Link interface {
 	// Send hands the batch, and its ownership, to the receiver. It blocks
@@ -61,3 +62,25 @@ func (c channel) Recv(ctx context.Context) (*Batch, error) {
 
 func (c channel) Len() int { return len(c) }
 func (c channel) Close()   { close(c) }
+
+// Shared returns the link for so many senders, each of which closes it once: it is
+// closed with the last of them.
+func Shared(l Link, senders int) Link {
+	if senders == 1 {
+		return l
+	}
+	s := &shared{Link: l}
+	s.senders.Store(int32(senders))
+	return s
+}
+
+type shared struct {
+	Link
+	senders atomic.Int32
+}
+
+func (s *shared) Close() {
+	if s.senders.Add(-1) == 0 {
+		s.Link.Close()
+	}
+}

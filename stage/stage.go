@@ -4,35 +4,50 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
-	"time"
+	"runtime/trace"
 
 	"github.com/leat-dev/leat/device"
 	"github.com/leat-dev/leat/kernels"
 )
 
-// Stage is a run of layers on one device. Load makes it, Run is its goroutine,
-// Close frees it.
+// Stage is a run of layers on one device: all that a pipeline has of that run, or
+// one of several replicas. Load makes it, Run is its goroutine, Close frees it.
 type Stage struct {
 	number  int
+	shares  int // replicas that there are of it
+	pages   int // of one route
 	device  device.Device
 	layers  string
 	names   []string
 	runners []Runner
 	queue   kernels.Queue
 	buffers buffers
-
-	busy          atomic.Int64 // nanoseconds in process
-	batches, rows atomic.Int64
+	meter   meter
 }
 
-// Load puts layers on the device as stage number. before is the stage that it
-// will receive from, nil for the first. last says that the results are wanted
-// in the host's memory. loaded, if not nil, is called after each layer.
+// Position is where a stage stands in a pipeline.
+//
+// Where stages have replicas, a batch goes by a route, which is one replica a
+// stage: of a stage with k of them number Route mod k. So each of them serves
+// Routes/k routes, and keeps the pages of these one after another.
+type Position struct {
+	Number   int  // of the stage, from 0
+	Last     bool // results are wanted in the host's memory
+	Replicas int  // of the stage; 0 is 1
+	Routes   int  // of the pipeline, a multiple of Replicas; 0 is 1
+
+	// Before are the replicas of the stage before, by their numbers. Those that
+	// share no route with this one may be nil. None for the first stage.
+	Before []*Stage
+}
+
+// Load puts layers on the device as the stage of that position. c.Pages are those
+// of one route. loaded, if not nil, is called after each layer.
 //
 // The stage holds device memory until Close; the device stays the caller's.
-func Load(ctx context.Context, number int, d device.Device, layers []Layer, before *Stage, last bool, c Config, loaded func(Layer)) (s *Stage, err error) {
-	s = &Stage{number: number, device: d, layers: Describe(layers)}
+func Load(ctx context.Context, at Position, d device.Device, layers []Layer, c Config, loaded func(Layer)) (s *Stage, err error) {
+	s = &Stage{number: at.Number, shares: max(1, at.Replicas), pages: c.Pages, device: d, layers: Describe(layers)}
+	c = c.Serving(at.Routes / s.shares)
 	layer := ""
 	defer func() {
 		if r := recover(); r != nil {
@@ -67,39 +82,50 @@ func Load(ctx context.Context, number int, d device.Device, layers []Layer, befo
 		}
 	}
 	layer = ""
-	return s, s.buffers.allocate(s.queue, layers, before, last, c)
+	return s, s.buffers.allocate(s.queue, layers, at, c)
 }
 
-// Run receives batches from in, works on them and sends them to out, until in
-// is closed or ctx ends; then it closes out. A batch that fails carries its
-// error on; it never ends Run.
-func (s *Stage) Run(ctx context.Context, in, out Link) (err error) {
+// Run receives batches from in, works on them and sends them on, until in is
+// closed or ctx ends; then it closes the links that it sent to. A batch that fails
+// carries its error on; it never ends Run.
+//
+// out has a link to each replica of the next stage, by their numbers; those that
+// share no route with this one may be nil. What comes out of the last stage goes
+// to its one link.
+func (s *Stage) Run(ctx context.Context, in Link, out ...Link) (err error) {
 	var b *Batch
 	returned := false
+	s.meter.start()
 	defer func() {
 		if !returned {
 			// A layer ended the goroutine (runtime.Goexit, as a test's FailNow
 			// does): the stage goes on in what is left of it.
 			b.err = s.failure("", errEnded)
-			if out.Send(ctx, b) == nil {
-				_ = s.Run(ctx, in, out)
+			s.meter.worked(b.err)
+			if out[b.Route%len(out)].Send(ctx, b) == nil {
+				_ = s.Run(ctx, in, out...)
 				return
 			}
 		}
-		out.Close()
+		for _, o := range out {
+			if o != nil {
+				o.Close()
+			}
+		}
 	}()
 	for {
 		if b, err = in.Recv(ctx); err != nil {
 			break
 		}
+		s.meter.received(b)
 		if b.err == nil {
 			b.err = s.process(ctx, b)
-			s.batches.Add(1)
-			s.rows.Add(int64(b.Rows.N))
+			s.meter.worked(b.err)
 		}
-		if err = out.Send(ctx, b); err != nil {
+		if err = out[b.Route%len(out)].Send(ctx, b); err != nil {
 			break
 		}
+		s.meter.sent()
 	}
 	returned = true
 	if err == ErrClosed {
@@ -112,6 +138,9 @@ var errEnded = errors.New("a layer ended the stage's goroutine")
 
 // process enqueues the run's work on b.
 func (s *Stage) process(ctx context.Context, b *Batch) (err error) {
+	if trace.IsEnabled() {
+		defer trace.StartRegion(ctx, s.layers).End()
+	}
 	layer := ""
 	defer func() {
 		if r := recover(); r != nil {
@@ -121,30 +150,33 @@ func (s *Stage) process(ctx context.Context, b *Batch) (err error) {
 			err = s.failure(layer, err)
 		}
 	}()
+	work := &s.meter.work
 	in, err := s.buffers.receive(ctx, b)
+	work.Transfer = s.meter.lap()
 	if err != nil {
 		return err
 	}
 	s.queue.Begin()
 	defer s.queue.End()
-	began := time.Now()
+	work.Turn = s.meter.lap()
 
 	// Whatever comes, the batch's slot is used again only when what was enqueued
 	// is done, and what goes wrong doesn't stay in the queue for the next batch.
 	event := s.buffers.events[b.Slot]
 	defer func() {
 		s.queue.Record(event)
-		took := time.Since(began)
-		b.marks = append(b.marks, mark{s, event, took})
-		s.busy.Add(int64(took))
+		work.Compute = s.meter.lap()
+		b.marks = append(b.marks, mark{s, event, work.Compute})
 	}()
 
 	h := b.Header
-	b.Rows = kernels.Rows{Buf: s.buffers.headers[b.Slot], N: len(h.Tokens), Outputs: len(h.Outputs), Pages: len(h.Pages)}
+	b.Rows = kernels.Rows{Buf: s.buffers.headers[b.Slot], N: len(h.Tokens), Outputs: len(h.Outputs), Pages: len(h.Pages), Base: b.Route / s.shares * s.pages}
 	b.Work = s.buffers.work
 	s.queue.Upload(b.Rows.Buf, 0, b.encoded)
 	if s.buffers.width > 0 {
-		in = s.buffers.bring(s.queue, b)
+		if in, err = s.buffers.bring(s.queue, b); err != nil {
+			return err
+		}
 	}
 	for i, r := range s.runners {
 		layer = s.names[i]
@@ -163,9 +195,9 @@ func (s *Stage) process(ctx context.Context, b *Batch) (err error) {
 	return nil
 }
 
-// Input is where the batch of a slot has its input, if this is the first stage
-// and Config.Input isn't 0: [MaxRows, Input], in the host's memory or the
-// device's own. It is valid until Close.
+// Input is where the batch of a slot may have its input, if this is the first
+// stage and Config.Input isn't 0: [MaxRows, Input], in the host's memory or the
+// device's own. From elsewhere it is copied. It is valid until Close.
 func (s *Stage) Input(slot int) []float32 {
 	if s.buffers.brought == nil {
 		return nil
@@ -203,16 +235,4 @@ func closeRunner(r Runner) (err error) {
 		}
 	}()
 	return r.Close()
-}
-
-// Stats is what a stage has done since it was loaded.
-type Stats struct {
-	Busy    time.Duration // time in which it had its device
-	Batches int64
-	Rows    int64
-}
-
-// Stats may be called at any time, from any goroutine.
-func (s *Stage) Stats() Stats {
-	return Stats{time.Duration(s.busy.Load()), s.batches.Load(), s.rows.Load()}
 }

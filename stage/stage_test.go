@@ -69,7 +69,7 @@ func TestLoadFreesWhatItTookWhenALayerFails(t *testing.T) {
 	layers := []stage.Layer{first, &stagetest.Layer{Called: "block 1", Width: 4, LoadErr: errors.New("no such tensor")}}
 	config := stage.Config{MaxRows: 4, MaxOutputs: 4, InFlight: 1}
 
-	_, err = stage.Load(t.Context(), 1, d, layers, nil, true, config, nil)
+	_, err = stage.Load(t.Context(), stage.Position{Number: 1, Last: true}, d, layers, config, nil)
 	var at *stage.Error
 	require.ErrorAs(t, err, &at)
 	assert.Equal(t, "block 1", at.Layer)
@@ -77,7 +77,7 @@ func TestLoadFreesWhatItTookWhenALayerFails(t *testing.T) {
 	assert.ErrorContains(t, err, "no such tensor")
 	assert.Equal(t, 1, first.Closed)
 
-	_, err = stage.Load(t.Context(), 0, d, []stage.Layer{&stagetest.Layer{Called: "block 0", Width: 4, LoadPanic: "boom"}}, nil, true, config, nil)
+	_, err = stage.Load(t.Context(), stage.Position{Last: true}, d, []stage.Layer{&stagetest.Layer{Called: "block 0", Width: 4, LoadPanic: "boom"}}, config, nil)
 	require.ErrorAs(t, err, &at)
 	assert.ErrorContains(t, err, "panic: boom")
 
@@ -99,7 +99,7 @@ func TestOverheadIsWhatIsAllocated(t *testing.T) {
 		for range n {
 			layers = append(layers, &stagetest.Layer{Called: "layer", Width: 100, Scratch: 50, Quantized: 90})
 		}
-		s, err := stage.Load(t.Context(), 0, d, layers, nil, true, config, nil)
+		s, err := stage.Load(t.Context(), stage.Position{Last: true}, d, layers, config, nil)
 		require.NoError(t, err)
 		overhead, err := config.Overheads(d.Info(), layers, false)
 		require.NoError(t, err)

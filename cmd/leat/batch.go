@@ -111,8 +111,8 @@ func (f *batchFlags) run(c *cobra.Command) (err error) {
 
 	w := &flow{
 		window:  window * f.pipeline.maxSeqs,
-		prepare: func(l inputLine) *task { return f.task(e, l) },
-		work:    func(ctx context.Context, t *task) { t.run(ctx, e) },
+		prepare: func(l inputLine) *task { return f.task(e.Engine, l) },
+		work:    func(ctx context.Context, t *task) { t.run(ctx, e.Engine) },
 	}
 	w.tally.total = in.size
 	if isTerminal(stderr) && (f.out != standardOutput || !isTerminal(stdout)) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,11 +22,13 @@ type benchFlags struct {
 	decode      []int
 	concurrency []int
 	repeat      int
+	sweep       bool
+	sweepTime   time.Duration
 	pipeline    pipelineFlags
 }
 
 func benchCommand() *cobra.Command {
-	f := benchFlags{prefill: []int{128, 512}, decode: []int{32}, concurrency: []int{1, 4, 16}, repeat: 3}
+	f := benchFlags{prefill: []int{128, 512}, decode: []int{32}, concurrency: []int{1, 4, 16}, repeat: 3, sweepTime: time.Minute}
 	c := &cobra.Command{
 		Use:   "bench -m FILE",
 		Short: "Measure the speed of prefill and decode",
@@ -39,9 +42,16 @@ are counted in each. What all first tokens take is measured by itself, and the l
 of that is taken off.
 
 Tests that don't fit --ctx, --max-seqs or --kv-memory are skipped, and named on
-standard error. Without --max-seqs there are as many sequences as the tests need.`,
+standard error. Without --max-seqs there are as many sequences as the tests need.
+
+With --sweep one decode test, with the last of --decode and of --concurrency, is run
+with many settings instead: first on other devices, then with other values of
+--inflight, --max-batch and --queue, one after the other, as long as that helps. What
+is given stays. All that was tried is printed, the fastest first, and the command line
+that was best. Here all tokens added count, and the time of the prompts too.`,
 		Example: `  leat bench -m model.gguf --devices cpu/2
-  leat bench -m model.gguf --prefill 512 --decode 64 --concurrency 1,8 --json`,
+  leat bench -m model.gguf --prefill 512 --decode 64 --concurrency 1,8 --json
+  leat bench -m model.gguf --sweep --concurrency 16 --sweep-time 5m`,
 		Args: arguments(0, ""),
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
@@ -54,6 +64,8 @@ standard error. Without --max-seqs there are as many sequences as the tests need
 	read(flags, "decode", "32", "lengths of continuations, `N,N,…`", &f.decode, sizes)
 	read(flags, "concurrency", "1,4,16", "sequences at once, `N,N,…`", &f.concurrency, list(whole(1, 1<<16)))
 	read(flags, "repeat", "3", "measure each test `N` times", &f.repeat, whole(1, 1000))
+	flags.BoolVar(&f.sweep, "sweep", false, "find the fastest devices, in-flight count, batch size and queue depth")
+	read(flags, "sweep-time", "60s", "begin nothing new after `TIME`", &f.sweepTime, wait)
 	f.pipeline.add(flags, 64)
 	return c
 }
@@ -106,6 +118,9 @@ func (f *benchFlags) run(c *cobra.Command) (err error) {
 	if c.Flags().Changed("concurrency") {
 		prefillAt = f.concurrency
 	}
+	if f.sweep && f.pipeline.trace != "" {
+		return usage("--sweep and --trace exclude each other: a trace is of one pipeline")
+	}
 	tests := f.tests(prefillAt)
 	if !c.Flags().Changed("max-seqs") {
 		for _, t := range tests {
@@ -117,12 +132,18 @@ func (f *benchFlags) run(c *cobra.Command) (err error) {
 		return err
 	}
 	defer closing(m, &err)
+	if f.sweep {
+		if err := f.pipeline.check(); err != nil {
+			return err
+		}
+		return f.sweepAll(c, m)
+	}
 	e, err := f.start(ctx, stderr, m)
 	if err != nil {
 		return err
 	}
 	defer closing(e, &err)
-	results, err := f.measure(ctx, stderr, newBench(e), tests)
+	results, err := f.measure(ctx, stderr, newBench(e.Engine), tests)
 	if err != nil {
 		return err
 	}
@@ -141,7 +162,7 @@ func (f *benchFlags) run(c *cobra.Command) (err error) {
 // start starts the engine. Its context is one token longer than what was asked
 // for, where there is memory for that: a prompt as long as the context fits it,
 // but the token drawn after it, which tests wait for, counts too.
-func (f *benchFlags) start(ctx context.Context, stderr io.Writer, m *model.Model) (*generate.Engine, error) {
+func (f *benchFlags) start(ctx context.Context, stderr io.Writer, m *model.Model) (*engine, error) {
 	p, err := f.pipeline.plan(ctx, stderr, m)
 	if err != nil {
 		return nil, err
@@ -209,7 +230,7 @@ func resultsOf(p *generate.Plan, results []benchTest) benchDocument {
 
 func devicesUsed(p *generate.Plan) (names []string, simd string) {
 	for _, s := range p.Stages {
-		names = append(names, s.Device.Name)
+		names = append(names, s.Devices())
 		if s.Device.SIMD != "" {
 			simd = s.Device.SIMD
 		}

@@ -80,7 +80,7 @@ func (f *demoFlags) run(c *cobra.Command) (err error) {
 		return err
 	}
 	defer closing(e, &err)
-	d, err := newDemo(ctx, e, m, &f.pipeline, like)
+	d, err := newDemo(ctx, e.Engine, m, &f.pipeline, like)
 	switch {
 	case err != nil:
 		return err

@@ -46,23 +46,13 @@ func newContender(p *generate.Plan) *contender {
 func whereOf(stages []pipeline.StagePlan) string {
 	var names []string
 	for _, s := range stages {
-		names = append(names, s.Device.Name)
+		names = append(names, s.Devices())
 	}
 	return counted(len(stages), "stage") + " on " + strings.Join(names, " → ")
 }
 
 // speed is the median of the samples, 0 before the first.
-func (c *contender) speed() float64 {
-	sorted := slices.Sorted(slices.Values(c.speeds))
-	switch n := len(sorted); {
-	case n == 0:
-		return 0
-	case n%2 == 0:
-		return (sorted[n/2-1] + sorted[n/2]) / 2
-	default:
-		return sorted[n/2]
-	}
-}
+func (c *contender) speed() float64 { return median(c.speeds) }
 
 // share is how busy a stage was while it was measured, 0 to 1.
 func (c *contender) share(stage int) float64 {
@@ -166,7 +156,7 @@ func (m *comparison) sample(ctx context.Context, c *contender) error {
 	c.speeds = append(c.speeds, float64(written)/took.Seconds())
 	c.wall += took
 	for i, s := range c.engine.Stats() {
-		c.busy[i] += s.Busy - before[i].Busy
+		c.busy[i] += (s.Busy - before[i].Busy) / time.Duration(len(s.Each()))
 	}
 	return nil
 }

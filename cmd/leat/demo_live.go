@@ -56,7 +56,9 @@ type stageLoad struct {
 	stage pipeline.StageStats
 	since time.Time // of the latest load
 	trail []float64 // loads, the latest last, each 0 to 1
-	share float64   // since the start, until measuring began
+	// Since the start, until measuring began.
+	share   float64 // that it was busy
+	bubbles float64 // that it had no batch while others had
 }
 
 func (m *stageLoad) load() float64 {
@@ -69,7 +71,7 @@ func (m *stageLoad) load() float64 {
 // read takes the stage's new numbers.
 func (m *stageLoad) read(s pipeline.StageStats, at time.Time) {
 	if span := at.Sub(m.since); !m.since.IsZero() && span > 0 {
-		load := min(1, float64(s.Busy-m.stage.Busy)/float64(span))
+		load := min(1, float64(s.Busy-m.stage.Busy)/float64(span)/float64(len(s.Each())))
 		m.trail = append(m.trail[max(0, len(m.trail)-trailLength+1):], load)
 	}
 	m.stage, m.since = s, at
@@ -172,6 +174,7 @@ func (v *liveView) tick(at time.Time) {
 		v.loads[i].read(s, at)
 		if !v.now.measuring {
 			v.loads[i].share = s.Share
+			v.loads[i].bubbles = s.Share * float64(s.Bubbles) / float64(max(1, s.Busy))
 		}
 	}
 }

@@ -26,7 +26,8 @@ func stageStats(n int, busy time.Duration) []pipeline.StageStats {
 		all[i].Device = device.Info{Name: fmt.Sprintf("cpu:%d", i)}
 		all[i].Layers = fmt.Sprintf("blocks %d-%d", 2*i, 2*i+1)
 		all[i].Weights = 3 << 20
-		all[i].Busy = busy
+		all[i].Busy, all[i].Bubbles = busy, busy/5
+		all[i].Batches, all[i].Rows = 10, 25
 		all[i].Share = 0.25
 	}
 	return all
@@ -89,11 +90,15 @@ func TestViewFillsItsWindow(t *testing.T) {
 }
 
 func TestViewShowsWhatThePipelineDoes(t *testing.T) {
-	v := aView(2, true)
+	v := aView(2, false)
+	v.Update(tea.WindowSizeMsg{Width: 100, Height: 30})
+	assert.Contains(t, ansi.Strip(v.View().Content), "2.5 rows a batch · 5% bubbles")
+	v = aView(2, true)
 	v.Update(tea.WindowSizeMsg{Width: 100, Height: 30})
 	picture := ansi.Strip(v.View().Content)
 	for _, want := range []string{
 		"leat demo", "12 rounds · 96 stories · 12,345 tokens/s",
+		"2.5 rows a batch",
 		"cpu:0", "cpu:1", "blocks 0-1", "blocks 2-3", "3.0 MiB", "━▶", "50%", "▄",
 		"drawn 50 times slower than it was written", "wörd",
 		"2 stages on cpu:0 → cpu:1", "12,000", "8,000", "1.50×", "measuring",

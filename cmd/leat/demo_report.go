@@ -49,7 +49,7 @@ func (d *demo) document() demoDocument {
 		}
 		row := standingDocument{Speed: decimals(s.tps, 1), Ratio: decimals(s.ratio, 2), where: s.where}
 		for _, stage := range d.comparison.contenders[i].plan.Stages {
-			row.Devices = append(row.Devices, stage.Device.Name)
+			row.Devices = append(row.Devices, stage.Devices())
 		}
 		doc.Comparison = append(doc.Comparison, row)
 	}
@@ -59,7 +59,7 @@ func (d *demo) document() demoDocument {
 		if self.wall > 0 {
 			busy = self.share(i) // of the time measured, in which it had work
 		}
-		doc.Stages = append(doc.Stages, stageDocument{s.Device.Name, s.From, s.To, s.Layers, s.Bytes(), decimals(busy, 3)})
+		doc.Stages = append(doc.Stages, stageDocument{s.Devices(), s.From, s.To, s.Layers, s.Bytes(), decimals(busy, 3)})
 	}
 	for i, s := range d.stories {
 		doc.Stories = append(doc.Stories, storyDocument{openings[i], s.Text, append([]int32{}, s.Prompt...), append([]int32{}, s.Tokens...), s.Finish})
@@ -74,8 +74,10 @@ func (d *demo) document() demoDocument {
 func coresOf(p *generate.Plan) int {
 	cores := map[int]bool{}
 	for _, s := range p.Stages {
-		for _, c := range s.Device.Cores {
-			cores[c] = true
+		for _, r := range s.Each() {
+			for _, c := range r.Device.Cores {
+				cores[c] = true
+			}
 		}
 	}
 	return len(cores)
@@ -109,7 +111,7 @@ func (p *printer) table(rows func(t io.Writer)) {
 func (p *printer) stages(plan *generate.Plan) {
 	p.table(func(t io.Writer) {
 		for i, s := range plan.Stages {
-			fmt.Fprintf(t, "stage %d\t%s\t%s\t%s\n", i, s.Device.Name, s.Layers, device.FormatSize(s.Bytes()))
+			fmt.Fprintf(t, "stage %d\t%s\t%s\t%s\n", i, s.Devices(), s.Layers, device.FormatSize(s.Bytes()))
 		}
 	})
 	p.sharing(plan)

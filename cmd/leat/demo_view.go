@@ -136,10 +136,13 @@ func (v *liveView) box(i, width int) string {
 	m := v.loads[i]
 	inner := width - 4
 	lines := []string{
-		sides(bold.Render(m.stage.Device.Name), dim.Render(device.FormatSize(m.stage.Bytes())), inner),
+		sides(bold.Render(m.stage.Devices()), dim.Render(device.FormatSize(m.stage.Bytes())), inner),
 		m.stage.Layers,
 		colour(i).Render(trail(m.trail, inner)),
 		loadBar(i, m, inner),
+	}
+	if v.height >= airy {
+		lines = append(lines, dim.Render(m.details()))
 	}
 	for l := range lines {
 		lines[l] = ansi.Truncate(lines[l], inner, "…")
@@ -157,13 +160,13 @@ func (v *liveView) stageLines() []string {
 	}
 	names, layers, sizes := 0, 0, 0
 	for _, m := range shown {
-		names = max(names, len(m.stage.Device.Name))
+		names = max(names, len(m.stage.Devices()))
 		layers = max(layers, len(m.stage.Layers))
 		sizes = max(sizes, len(device.FormatSize(m.stage.Bytes())))
 	}
 	var lines []string
 	for i, m := range shown {
-		text := bold.Render(pad(m.stage.Device.Name, names))
+		text := bold.Render(pad(m.stage.Devices(), names))
 		for _, more := range []struct {
 			text  string
 			width int
@@ -180,11 +183,18 @@ func (v *liveView) stageLines() []string {
 	if hidden := len(v.loads) - len(shown); hidden > 0 {
 		rest := ""
 		for i, m := range v.loads[len(shown):] {
-			rest += colour(len(shown)+i).Render(m.stage.Device.Name) + fmt.Sprintf(" %.0f%%  ", 100*m.load())
+			rest += colour(len(shown)+i).Render(m.stage.Devices()) + fmt.Sprintf(" %.0f%%  ", 100*m.load())
 		}
 		lines = append(lines, rest)
 	}
 	return lines
+}
+
+// details are the rows of a batch, and how much of the time the stage had none
+// while others had.
+func (m *stageLoad) details() string {
+	s := m.stage
+	return fmt.Sprintf("%.1f rows a batch · %.0f%% bubbles", float64(s.Rows)/float64(max(1, s.Batches)), 100*m.bubbles)
 }
 
 const leastBar = 16 // columns of a bar and its numbers

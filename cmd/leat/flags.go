@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,6 +36,7 @@ type pipelineFlags struct {
 	kvMemory  int64 // negative: what is left
 	reserve   int64 // negative: by kind of device
 	threads   int   // 0: all cores
+	trace     string
 }
 
 // add defines the flags. maxSeqs is the command's default for --max-seqs.
@@ -62,6 +64,7 @@ func (f *pipelineFlags) add(flags *pflag.FlagSet, maxSeqs int) {
 	read(flags, "kv-memory", "", "memory for key/value pages in all, `SIZE` (default: what is left, at most what all sequences need)", &f.kvMemory, device.ParseSize)
 	read(flags, "reserve", "", "`SIZE` of memory to leave free on each device (default: 256MiB on a GPU, 0 on the CPU)", &f.reserve, device.ParseSize)
 	read(flags, "threads", "", "CPU threads in all, `N` (default: as many as cores)", &f.threads, whole(1, 1<<16))
+	flags.StringVar(&f.trace, "trace", "", "write what each stage does to `FILE`, a Chrome trace that https://ui.perfetto.dev opens")
 }
 
 // check says which flags don't go together.
@@ -70,6 +73,9 @@ func (f *pipelineFlags) check() error {
 		if f.placement != "" && f.flags != nil && f.flags.Changed(other) {
 			return usage("--placement and --%s exclude each other: the file says where each layer goes", other)
 		}
+	}
+	if f.trace != "" && f.flags != nil {
+		return checkTrace(f.trace, f.flags)
 	}
 	return nil
 }
@@ -185,10 +191,34 @@ func read[T any](flags *pflag.FlagSet, name, def, help string, to *T, f func(str
 		v, err := f(text)
 		if err == nil {
 			*to = v
+			err = flags.SetAnnotation(name, textGiven, []string{text})
 		}
 		return err
 	})
 	flags.Lookup(name).DefValue = def
+}
+
+// textGiven annotates a flag that read has defined with its text.
+const textGiven = "given"
+
+// givenFlags is the flags that were given, as words of a command line, but for
+// some by their names.
+func givenFlags(flags *pflag.FlagSet, without ...string) (words []string) {
+	flags.Visit(func(f *pflag.Flag) {
+		if slices.Contains(without, f.Name) {
+			return
+		}
+		value := f.Value.String()
+		if text := f.Annotations[textGiven]; text != nil {
+			value = text[0]
+		}
+		name := "--" + f.Name
+		if f.Shorthand != "" {
+			name = "-" + f.Shorthand
+		}
+		words = append(words, name, shellWord(value))
+	})
+	return words
 }
 
 // wrongFlag words what is wrong with a flag.

@@ -20,20 +20,37 @@ func openModel(path string) (*model.Model, error) {
 
 // start loads the model as the flags say and starts an engine, which is the
 // caller's to close. The model may be closed when start returns.
-func (f *pipelineFlags) start(ctx context.Context, stderr io.Writer, m *model.Model) (*generate.Engine, error) {
+func (f *pipelineFlags) start(ctx context.Context, stderr io.Writer, m *model.Model) (*engine, error) {
 	f.warn(stderr, m)
 	return f.load(ctx, stderr, m)
 }
 
 // load is start without a warning. On a terminal a bar shows how far it is.
-func (f *pipelineFlags) load(ctx context.Context, stderr io.Writer, m *model.Model) (*generate.Engine, error) {
+func (f *pipelineFlags) load(ctx context.Context, stderr io.Writer, m *model.Model) (_ *engine, err error) {
 	b := newBar(stderr, "loading")
 	defer b.clear()
-	p, err := f.place(ctx, stderr, m, pipeline.WithProgress(b.bytes))
+	e := new(engine)
+	options := []pipeline.Option{pipeline.WithProgress(b.bytes)}
+	if f.trace != "" {
+		if err := f.check(); err != nil {
+			return nil, err
+		}
+		if e.tracing, err = newTracing(f.trace); err != nil {
+			return nil, err
+		}
+		defer func() {
+			if err != nil {
+				e.tracing.discard()
+			}
+		}()
+		options = append(options, pipeline.WithObserver(e.tracing))
+	}
+	p, err := f.place(ctx, stderr, m, options...)
 	if err != nil {
 		return nil, err
 	}
-	return p.Start(ctx)
+	e.Engine, err = p.Start(ctx)
+	return e, err
 }
 
 // plan is what start would start.

@@ -89,7 +89,7 @@ func (f *logitsFlags) run(c *cobra.Command) (err error) {
 		return err
 	}
 	defer closing(e, &err)
-	if err := writeLogits(c.Context(), w, e, tokens); err != nil {
+	if err := writeLogits(c.Context(), w, e.Engine, tokens); err != nil {
 		return err
 	}
 	if err := finish(); err != nil {

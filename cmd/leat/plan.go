@@ -151,7 +151,11 @@ func (f *planFlags) draw(stdout io.Writer, v *planView) error {
 // estimateOf says what a plan for an imagined list is worth.
 func estimateOf(list string) string {
 	text := "an estimate for devices that aren't here: memory is what the list says"
-	choices, _ := device.ParseList(list) // read when the flag was
+	entries, _ := device.ParseList(list) // read when the flag was
+	var choices []device.Choice
+	for _, c := range entries {
+		choices = append(append(choices, c), c.Also...)
+	}
 	var guesses []string
 	for _, k := range device.Kinds {
 		for _, c := range choices {

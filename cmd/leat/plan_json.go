@@ -23,14 +23,14 @@ func documentOf(p *generate.Plan) (planDocument, error) {
 			names = append(names, e.Name)
 		}
 		runs = append(runs, placement.Run{Device: s.Place, From: s.From, To: s.To})
-		doc.Stages = append(doc.Stages, placement.Stage{
-			Device: s.Device.Name,
-			From:   s.From,
-			To:     s.To,
-			Layers: s.Layers,
-			Bytes:  s.Bytes(),
-			Budget: s.Budget,
-		})
+		stage := placement.Stage{Device: s.Devices(), From: s.From, To: s.To, Layers: s.Layers}
+		for _, r := range s.Each() {
+			stage.Bytes = max(stage.Bytes, r.Bytes())
+			if r.Budget > 0 && (stage.Budget == 0 || r.Budget < stage.Budget) {
+				stage.Budget = r.Budget
+			}
+		}
+		doc.Stages = append(doc.Stages, stage)
 	}
 	var err error
 	doc.Layers, err = placement.LayersOf(names, runs)

@@ -114,12 +114,12 @@ func (v *planView) scale() float64 {
 func (v *planView) drawStage(s *svg, i int, y, scale float64) {
 	stage := v.stages[i]
 	room := barLeft - nameLeft - 28
-	s.text(nameLeft, y+13, nameFont, "start", nameFont.fit(stage.Device.Name, room))
+	s.text(nameLeft, y+13, nameFont, "start", nameFont.fit(stage.name(), room))
 	for l, line := range layerFont.wrap(stage.Layers, room) {
 		s.text(nameLeft, y+28+float64(14*l), layerFont, "start", line)
 	}
-	if i+1 < len(v.stages) && v.stages[i+1].Device.Name != stage.Device.Name {
-		arrowDown(s, y+38, y+pitch-4, fmt.Sprintf("activations go from %s to %s", stage.Device.Name, v.stages[i+1].Device.Name))
+	if i+1 < len(v.stages) && v.stages[i+1].devices != stage.devices {
+		arrowDown(s, y+38, y+pitch-4, fmt.Sprintf("activations go from %s to %s", stage.devices, v.stages[i+1].devices))
 	}
 	outline(s, stage, y, scale)
 	fill(s, stage, y, scale)

@@ -65,7 +65,7 @@ func (v *planView) table(width int) string {
 			round = bold.Render(round)
 		}
 		for i, cell := range []string{
-			0: colour(s.device).Bold(true).Render(s.Device.Name),
+			0: colour(s.device).Bold(true).Render(s.name()),
 			1: s.Layers, 2: size(s.Weights), 3: size(s.State), 4: size(s.Overhead),
 			6: full, 7: round,
 		} {
@@ -109,7 +109,7 @@ func (v *planView) budgets() []string {
 }
 
 func (v *planView) roomAndStages() string {
-	return counted(len(v.stages), "stage") + ", " + v.room
+	return counted(v.count, "stage") + ", " + v.room
 }
 
 // layOut sets columns beside each other, with their titles above.

@@ -140,3 +140,33 @@ func TestPlanNumbers(t *testing.T) {
 	assert.Equal(t, "512.0 MiB / 1.0 GiB", outOf(gib/2, gib, " / "))
 	assert.Equal(t, "7 / 9 B", outOf(7, 9, " / "))
 }
+
+// A stage with replicas has a row for each, and is one stage.
+func TestPlanTableOfReplicas(t *testing.T) {
+	out := estimated(t, storiesFile, "cuda:0=1GiB@1|cuda:1=2GiB@1,cuda:2=1GiB@2", "--max-seqs", "4")
+	lines := strings.Split(out, "\n")
+	assert.Regexp(t, `^cuda:0    embedding.* / 1\.0 GiB .*52%$`, lines[1])
+	assert.Regexp(t, `^\| cuda:1  embedding.* / 2\.0 GiB .*52%$`, lines[2])
+	assert.Regexp(t, `^cuda:2    block.* / 1\.0 GiB .*48%$`, lines[3])
+	assert.Contains(t, out, "slowest stage cuda:0|cuda:1 (52% of a round)")
+	assert.Contains(t, out, "2 stages, context")
+
+	text := estimated(t, storiesFile, "cuda:0=1GiB|cuda:1=2GiB,cuda:2=1GiB", "--max-seqs", "4", "--json")
+	doc := parsed[planned](t, text)
+	assert.Equal(t, "cuda:0=1073741824|cuda:1=2147483648", doc.Layers["embedding"])
+	assert.Equal(t, "cuda:0|cuda:1", doc.Stages[0].Device)
+	assert.EqualValues(t, gib, doc.Stages[0].Budget, "that of each, the least")
+
+	// A saved plan is a placement, with its replicas.
+	list := "cpu:0=1GiB|cpu:0,cpu:0"
+	text = leat(t, "plan", "-m", storiesFile, "--devices", list, "--max-seqs", "4", "--json").out
+	placed := leat(t, "plan", "-m", storiesFile, "--placement", writeFile(t, "plan.json", []byte(text)), "--max-seqs", "4", "--json")
+	require.Equal(t, exitDone, placed.status, placed.err)
+	assert.Equal(t, "cpu:0|cpu:0", parsed[planned](t, placed.out).Stages[0].Device)
+	assert.Equal(t, parsed[planned](t, text).Layers, parsed[planned](t, placed.out).Layers)
+
+	picture := estimated(t, storiesFile, "cuda:0=1GiB@1|cuda:1=2GiB@1,cuda:2=1GiB@2", "--max-seqs", "4", "--svg", "-")
+	checkPicture(t, picture)
+	assert.Equal(t, 1, strings.Count(picture, "<title>activations go from cuda:0|cuda:1 to cuda:2</title>"))
+	assert.Contains(t, picture, "| cuda:1")
+}

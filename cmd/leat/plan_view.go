@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/leat-dev/leat/device"
@@ -15,22 +16,25 @@ import (
 
 // planView is a plan as people see it, in a table or in a picture.
 type planView struct {
-	model    string // its name
-	size     string // in parameters and bytes of its file
-	estimate string // what the plan is worth, if it is for imagined devices
-	stages   []stageView
-	memories []string // what is said of memory that several stages share
-	pace     string   // crossings, and what is expected of the pipeline
-	room     string   // what it has for sequences
+	model    string      // its name
+	size     string      // in parameters and bytes of its file
+	estimate string      // what the plan is worth, if it is for imagined devices
+	stages   []stageView // one a replica
+	count    int         // of stages
+	memories []string    // what is said of memory that several stages share
+	pace     string      // crossings, and what is expected of the pipeline
+	room     string      // what it has for sequences
 }
 
-// stageView is one stage.
+// stageView is one stage, or one of its replicas.
 type stageView struct {
 	pipeline.StagePlan
+	replica int     // of the stage, from 0
+	devices string  // of all its replicas
 	device  int     // the same for stages on one device, counted from 0
 	limit   int64   // bytes that it may take; 0: not known
 	shared  bool    // the limit is that of the memory, for other stages too
-	share   float64 // of a round, from 0 to 1
+	share   float64 // of a round, from 0 to 1: the stage's, with all replicas at work
 	pace    float64 // its time against that of the slowest
 	slowest bool
 }
@@ -45,7 +49,7 @@ func newPlanView(m *model.Model, p *generate.Plan) *planView {
 			p.Context, counted(p.MaxSeqs, "sequence"), counted(p.Pages, "kv page"), kernels.PageTokens),
 	}
 	v.addStages(p.Stages, p.Slowest())
-	slowest := v.stages[p.Slowest()]
+	slowest := v.stages[slices.IndexFunc(v.stages, func(s stageView) bool { return s.slowest })]
 	v.pace = fmt.Sprintf("crossings %d, slowest stage %s (%s of a round), expected %.1f × one device",
 		p.Crossings(), v.nameOf(slowest), percent(slowest.share), p.Speedup())
 	return v
@@ -53,49 +57,71 @@ func newPlanView(m *model.Model, p *generate.Plan) *planView {
 
 // addStages adds the stages, of which the one at slowest takes longest.
 func (v *planView) addStages(stages []pipeline.StagePlan, slowest int) {
-	type memory struct{ stages, bytes int64 }
+	type memory struct {
+		stages, bytes int64
+		what          string
+	}
 	memories := map[string]memory{}
 	devices := map[string]int{}
 	round := 0.0
 	for _, s := range stages {
-		m := memories[s.Memory]
-		memories[s.Memory] = memory{m.stages + 1, m.bytes + s.Bytes()}
-		if _, known := devices[s.Device.Name]; !known {
-			devices[s.Device.Name] = len(devices)
+		for i, r := range s.Each() {
+			m := memories[r.Memory]
+			m.stages++
+			m.bytes += r.Bytes()
+			if m.what = cmp.Or(m.what, "stages"); i > 0 {
+				m.what = "stages and replicas"
+			}
+			memories[r.Memory] = m
+			if _, known := devices[r.Device.Name]; !known {
+				devices[r.Device.Name] = len(devices)
+			}
 		}
 		round += s.Seconds
 	}
+	v.count = len(stages)
 	told := map[string]bool{}
 	for i, s := range stages {
-		m := memories[s.Memory]
-		view := stageView{StagePlan: s, device: devices[s.Device.Name], limit: s.Budget, slowest: i == slowest}
-		switch {
-		case s.Budget == 0:
-			view.limit, view.shared = s.Room, s.Room > 0 && m.stages > 1
-		case s.Room > 0 && m.stages == 1:
-			view.limit = min(s.Budget, s.Room)
-		}
-		if round > 0 {
-			view.share, view.pace = s.Seconds/round, s.Seconds/stages[slowest].Seconds
-		}
-		v.stages = append(v.stages, view)
-		if s.Room > 0 && m.stages > 1 && !told[s.Memory] {
-			told[s.Memory] = true
-			v.memories = append(v.memories, fmt.Sprintf("%s is shared: %d stages take %s that are free",
-				s.Memory, m.stages, outOf(m.bytes, s.Room, " of the ")))
+		for n, r := range s.Each() {
+			m := memories[r.Memory]
+			view := stageView{StagePlan: r, replica: n, devices: s.Devices(), device: devices[r.Device.Name], limit: r.Budget, slowest: i == slowest}
+			switch {
+			case r.Budget == 0:
+				view.limit, view.shared = r.Room, r.Room > 0 && m.stages > 1
+			case r.Room > 0 && m.stages == 1:
+				view.limit = min(r.Budget, r.Room)
+			}
+			if round > 0 {
+				view.share, view.pace = s.Seconds/round, s.Seconds/stages[slowest].Seconds
+			}
+			v.stages = append(v.stages, view)
+			if r.Room > 0 && m.stages > 1 && !told[r.Memory] {
+				told[r.Memory] = true
+				v.memories = append(v.memories, fmt.Sprintf("%s is shared: %d %s take %s that are free",
+					r.Memory, m.stages, m.what, outOf(m.bytes, r.Room, " of the ")))
+			}
 		}
 	}
 }
 
-// nameOf tells a stage from the others: by its device, and by its layers where
-// the device has other stages.
-func (v *planView) nameOf(s stageView) string {
-	for _, other := range v.stages {
-		if other.From != s.From && other.Device.Name == s.Device.Name {
-			return fmt.Sprintf("%s with %s", s.Device.Name, s.Layers)
-		}
+// name is the stage's device. That of a replica stands behind the one before, as in
+// a device list.
+func (s stageView) name() string {
+	if s.replica > 0 {
+		return "| " + s.Device.Name
 	}
 	return s.Device.Name
+}
+
+// nameOf tells a stage from the others: by its devices, and by its layers where
+// these have other stages.
+func (v *planView) nameOf(s stageView) string {
+	for _, other := range v.stages {
+		if other.From != s.From && other.devices == s.devices {
+			return fmt.Sprintf("%s with %s", s.devices, s.Layers)
+		}
+	}
+	return s.devices
 }
 
 // full is how much of its limit a stage takes, if that is known.

@@ -79,7 +79,7 @@ func (f *runFlags) run(c *cobra.Command) (err error) {
 	}
 	done := continuation{finish: generate.Failed}
 	if request.Tokens, err = e.Tokens(prompt); err == nil {
-		err = done.write(ctx, w, e, request)
+		err = done.write(ctx, w, e.Engine, request)
 	}
 	if f.json {
 		if failed := printJSON(stdout, done.document(request, e.Stats(), loading)); err == nil {
@@ -157,7 +157,7 @@ func perSecond(n int, d time.Duration) float64 {
 func (d *continuation) summary(r generate.Request, stages []pipeline.StageStats) string {
 	var names []string
 	for _, s := range stages {
-		names = append(names, s.Device.Name)
+		names = append(names, s.Devices())
 	}
 	return fmt.Sprintf("%d prompt tokens at %.1f tokens/s, %d tokens at %.1f tokens/s, stages: %s",
 		len(r.Tokens), d.prefill(len(r.Tokens)), len(d.tokens), d.decode(), join(names))
@@ -203,7 +203,7 @@ func (d *continuation) document(r generate.Request, stages []pipeline.StageStats
 		},
 	}
 	for _, s := range stages {
-		doc.Stages = append(doc.Stages, stageDocument{s.Device.Name, s.From, s.To, s.Layers, s.Bytes(), decimals(s.Share, 3)})
+		doc.Stages = append(doc.Stages, stageDocument{s.Devices(), s.From, s.To, s.Layers, s.Bytes(), decimals(s.Share, 3)})
 	}
 	return doc
 }

@@ -87,7 +87,12 @@ func (a *args) ints(name string, t kernels.Tensor, rows, cols int) []int32 {
 // header is a batch's header, as kernels.Header lays it out.
 type header struct {
 	tokens, positions, tables, outputs, pages []int32
+	base                                      int // of the page numbers
 }
+
+// page returns the number of the page that holds block b of a row's positions,
+// in a header that args.page has passed.
+func (h *header) page(row, b int) int { return h.base + int(h.pages[int(h.tables[row])+b]) }
 
 // header reads the header of a batch of n rows.
 func (a *args) header(r kernels.Rows, n int) (h header) {
@@ -99,6 +104,11 @@ func (a *args) header(r kernels.Rows, n int) (h header) {
 	if mem == nil {
 		return h
 	}
+	if r.Base < 0 {
+		a.fail("page numbers begin at %d", r.Base)
+		return h
+	}
+	h.base = r.Base
 	most := len(mem) / 4
 	if r.N < 0 || r.Outputs < 0 || r.Pages < 0 || r.N > most || r.Outputs > most || r.Pages > most ||
 		kernels.HeaderBytes(r.N, r.Outputs, r.Pages) > int64(len(mem)) {
@@ -120,20 +130,20 @@ func (a *args) header(r kernels.Rows, n int) (h header) {
 	return h
 }
 
-// page returns the number of the page that holds block b of a row's positions,
-// or a failure: a table too short, a page that the cache doesn't have.
-func (a *args) page(h *header, row, b, pages int) int {
+// page fails where block b of a row's positions isn't on a page of the cache: the
+// table is too short, or the cache doesn't have that page.
+func (a *args) page(h *header, row, b, pages int) {
 	at := int(h.tables[row]) + b
 	if h.tables[row] < 0 || at >= len(h.pages) {
 		a.fail("row %d at position %d needs word %d of the page tables, which have %d", row, h.positions[row], at, len(h.pages))
-		return 0
+		return
 	}
-	p := int(h.pages[at])
-	if p < 0 || p >= pages {
+	switch p := int(h.pages[at]); {
+	case p < 0, h.base == 0 && p >= pages:
 		a.fail("row %d at position %d is on page %d of a cache of %d", row, h.positions[row], p, pages)
-		return 0
+	case p >= pages-h.base:
+		a.fail("row %d at position %d is on page %d from page %d on, of a cache of %d", row, h.positions[row], p, h.base, pages)
 	}
-	return p
 }
 
 // overlap says whether two slices share memory.

@@ -139,7 +139,7 @@ func (j *attention) tile(w *tileWork, t tile, head int) {
 
 	last := first + t.rows - 1
 	for start := 0; start <= last; start += kernels.PageTokens {
-		page := int(j.h.pages[int(j.h.tables[t.row])+start/kernels.PageTokens])
+		page := j.h.page(t.row, start/kernels.PageTokens)
 		keys, values := j.cache.page(j.mem, page, head)
 		typ := j.cache.spec.Type
 		if typ == kernels.Q8_0 {

@@ -169,7 +169,7 @@ func (j *store) Do(part, worker int) {
 // page, and the number of the row's position on it.
 func (j *store) head(r, head int) (keys, values []byte, token int) {
 	position := int(j.h.positions[r])
-	page := int(j.h.pages[int(j.h.tables[r])+position/kernels.PageTokens])
+	page := j.h.page(r, position/kernels.PageTokens)
 	keys, values = j.cache.page(j.mem, page, head)
 	return keys, values, position % kernels.PageTokens
 }

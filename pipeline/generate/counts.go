@@ -2,12 +2,14 @@ package generate
 
 // Counts is what the engine has to do, and what it has done so far.
 type Counts struct {
+	Routes    int // of which how many work
 	Running   int // requests that are under way
 	Waiting   int // requests that wait for pages or a place
 	FreePages int // pages that no request uses; some hold beginnings that may be used again
 	Pages     int // in all
 	Yields    int // how often a request gave up its pages to another, to be computed again
 	Reused    int // tokens of prompts that were not computed, since their pages were there
+	Moved     int // requests that went to another route because theirs failed
 }
 
 // Counts may be called at any time. After Close it is all zero.
@@ -22,12 +24,17 @@ func (e *Engine) Counts() Counts {
 }
 
 func (c *scheduler) counts() Counts {
-	return Counts{
-		Running:   len(c.running),
-		Waiting:   len(c.waiting),
-		FreePages: c.pages.available(),
-		Pages:     c.pages.all,
-		Yields:    c.yields,
-		Reused:    c.reused,
+	n := Counts{
+		Routes:  c.others(nil),
+		Running: c.running,
+		Waiting: len(c.waiting),
+		Yields:  c.yields,
+		Reused:  c.reused,
+		Moved:   c.moved,
 	}
+	for _, l := range c.lanes {
+		n.FreePages += l.pages.available()
+		n.Pages += l.pages.all
+	}
+	return n
 }

@@ -10,15 +10,12 @@ package generate
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/leat-dev/leat/model"
 	"github.com/leat-dev/leat/model/tokenizer"
 	"github.com/leat-dev/leat/pipeline"
-	"github.com/leat-dev/leat/stage"
 )
 
 // Engine runs one model. Its methods may be called from any goroutine.
@@ -28,12 +25,12 @@ type Engine struct {
 	tokenizer *tokenizer.Tokenizer
 	vocab     int
 
-	schedule scheduler
+	schedule *scheduler
 	live     map[*sequence]struct{}
 	held     <-chan time.Time // runs while a batch waits for more rows
 	waited   bool             // it has waited long enough
 	drained  bool             // nothing new is taken
-	flying   int              // batches
+	measures measures
 
 	arrivals  chan *sequence
 	pokes     chan struct{} // holds one: a sequence was cancelled, or its caller has taken something
@@ -74,23 +71,14 @@ func (p *Plan) Start(ctx context.Context) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	var devices []string
-	for _, s := range p.Stages {
-		devices = append(devices, s.Device.Name)
-	}
 	e := &Engine{
 		plan:      p,
 		pipeline:  l,
 		tokenizer: p.model.Tokenizer,
 		vocab:     p.model.Vocab,
-		schedule: scheduler{
-			pages:   newPages(p.Pages),
-			pace:    newPace(devices, p.InFlight(), p.InFlightGiven(), p.MaxBatch()),
-			maxSeqs: p.MaxSeqs,
-			maxRows: p.MaxBatch(),
-			maxOut:  min(p.MaxBatch(), max(p.MaxSeqs, fewestOutputs)),
-		},
+		schedule:  newScheduler(p.lanes(), p.MaxSeqs),
 		live:      map[*sequence]struct{}{},
+		measures:  newMeasures(),
 		arrivals:  make(chan *sequence),
 		pokes:     make(chan struct{}, 1),
 		questions: make(chan chan Counts),
@@ -100,6 +88,29 @@ func (p *Plan) Start(ctx context.Context) (*Engine, error) {
 	}
 	e.running.Go(e.run)
 	return e, nil
+}
+
+// lanes makes a lane a route.
+func (p *Plan) lanes() []*lane {
+	var lanes []*lane
+	for route := range p.Routes() {
+		var devices []string
+		for _, s := range p.Stages {
+			at := s.Device
+			if k := len(s.Replicas); k > 0 {
+				at = s.Replicas[route%k]
+			}
+			devices = append(devices, at.Name)
+		}
+		lanes = append(lanes, &lane{
+			pages:   newPages(p.Pages),
+			pace:    newPace(devices, p.InFlight(), p.InFlightGiven(), p.MaxBatch()),
+			maxRows: p.MaxBatch(),
+			maxOut:  min(p.MaxBatch(), max(p.MaxSeqs, fewestOutputs)),
+			limit:   p.FailureLimit(),
+		})
+	}
+	return lanes
 }
 
 // Plan is what the engine was started from.
@@ -154,7 +165,12 @@ func (e *Engine) run() {
 		select {
 		case s := <-arrivals:
 			e.live[s] = struct{}{}
-			e.schedule.arrive(s)
+			e.measures.arrived(s)
+			if err := e.schedule.failed(); err != nil {
+				e.end(s, Failed, err)
+			} else {
+				e.schedule.arrive(s)
+			}
 		case b, open := <-e.pipeline.Done():
 			if !open {
 				// Only Close closes the pipeline, and it waits for this goroutine.
@@ -186,121 +202,4 @@ func (e *Engine) fail(err error) {
 	for s := range e.live {
 		e.end(s, Failed, err)
 	}
-}
-
-// send fills free batches while there are rows for them.
-func (e *Engine) send() {
-	for {
-		rows, enough := e.schedule.ready()
-		if rows == 0 || rows < enough && e.wait() {
-			return
-		}
-		select {
-		case b := <-e.pipeline.Free():
-			e.held, e.waited = nil, false
-			f, ok := b.Tag.(*flight)
-			if !ok {
-				f = new(flight)
-				b.Tag = f
-			}
-			if e.schedule.fill(b, f) == 0 {
-				e.pipeline.Release(b) // those who could go wait for pages
-				return
-			}
-			e.flying++
-			if err := e.pipeline.Submit(context.Background(), b); err != nil {
-				e.receive(b, err)
-			}
-		default:
-			return
-		}
-	}
-}
-
-// wait says whether a small batch should wait for more rows.
-func (e *Engine) wait() bool {
-	if e.plan.config.maxWait == 0 || e.waited {
-		return false
-	}
-	if e.held == nil {
-		e.held = time.After(e.plan.config.maxWait)
-	}
-	return true
-}
-
-// receive deals with a batch that came out of the pipeline, or that failed with
-// err.
-func (e *Engine) receive(b *stage.Batch, err error) {
-	e.flying--
-	values := b.Values()
-	if err == nil {
-		for i := range e.plan.Stages {
-			e.schedule.pace.observe(i, b.Rows.N, b.Took(i))
-		}
-	}
-	for _, p := range b.Tag.(*flight).parts {
-		s := p.seq
-		if err == nil {
-			e.schedule.done(s, p.to)
-			for range p.outputs {
-				if !s.ended {
-					e.result(s, values[:e.vocab])
-				}
-				values = values[e.vocab:]
-			}
-		} else if !s.ended {
-			e.end(s, Failed, err)
-		}
-		e.schedule.landed(s)
-	}
-	e.schedule.admit()
-	e.pipeline.Release(b)
-}
-
-// result deals with one row of logits.
-func (e *Engine) result(s *sequence, logits []float32) {
-	if s.scored {
-		s.outbox.put(step{logits: slices.Clone(logits)})
-		if s.scores++; s.scores == s.prompt {
-			e.end(s, Length, nil)
-		}
-		return
-	}
-	id, err := s.sampler.Sample(logits, s.tokens)
-	if err == nil && (id < 0 || int(id) >= e.vocab) {
-		err = fmt.Errorf("the sampler chose token %d: the model has tokens 0 to %d", id, e.vocab-1)
-	}
-	switch {
-	case err != nil:
-		e.end(s, Failed, err)
-	case e.tokenizer.IsEnd(id) && !s.ignoreEnd:
-		e.end(s, Stop, nil)
-	default:
-		s.tokens = append(s.tokens, id)
-		text, stopped := s.writer.add(id)
-		t := Token{ID: id, Text: text}
-		if s.logProbs {
-			t.LogProb = logProb(logits, id)
-		}
-		s.outbox.put(step{Token: t})
-		if stopped {
-			e.end(s, Stop, nil)
-		} else if len(s.tokens) >= s.most {
-			e.end(s, Length, nil)
-		} else {
-			e.schedule.again(s)
-		}
-	}
-}
-
-// end ends a request: with the last of its text, or with its error.
-func (e *Engine) end(s *sequence, finish Finish, err error) {
-	delete(e.live, s)
-	e.schedule.leave(s)
-	if err == nil {
-		s.outbox.put(step{Token: Token{ID: -1, Text: s.writer.end(), Finish: finish}})
-	} else if finish == Failed {
-		err = fmt.Errorf("request failed after %d tokens: %w", len(s.tokens)-s.prompt, err)
-	}
-	s.outbox.close(err)
 }

@@ -22,12 +22,14 @@ type outbox struct {
 	signal chan struct{} // holds one: something changed
 }
 
-func (o *outbox) put(t step) {
+// put returns when it was.
+func (o *outbox) put(t step) time.Time {
 	t.At = time.Now()
 	o.mu.Lock()
 	o.steps = append(o.steps, t)
 	o.mu.Unlock()
 	o.wake()
+	return t.At
 }
 
 // close ends the outbox; err is the request's, if it failed.

@@ -76,6 +76,22 @@ func (p *pages) find(tokens []int32) (path []*block) {
 	return path
 }
 
+// reach returns how many shared blocks tokens begin with, and how many of them
+// nobody uses, so that to hold them makes as many fewer available. It holds none.
+func (p *pages) reach(tokens []int32) (n, unused int) {
+	at := &p.root
+	for len(tokens) >= kernels.PageTokens {
+		if at = at.children[blockTokens(tokens)]; at == nil {
+			break
+		}
+		if at.users == 0 {
+			unused++
+		}
+		n, tokens = n+1, tokens[kernels.PageTokens:]
+	}
+	return n, unused
+}
+
 // share puts a full page into the tree, behind its parent (nil: at the root),
 // and holds it for the caller. Nil: another page of the same tokens is there
 // already, and the page stays the caller's own.
@@ -118,15 +134,28 @@ func (p *pages) forget(b *block) {
 	delete(b.parent.children, b.tokens)
 	p.free = append(p.free, b.page)
 	p.kept--
-	p.list(b.parent)
+	if parent := b.parent; p.unusedLeaf(parent) {
+		// It goes next: a path is forgotten as a whole before another is begun.
+		parent.listed, parent.newer = true, p.oldest
+		if p.oldest != nil {
+			p.oldest.older = parent
+		} else {
+			p.newest = parent
+		}
+		p.oldest = parent
+	}
+}
+
+func (p *pages) unusedLeaf(b *block) bool {
+	return b != &p.root && b.users == 0 && len(b.children) == 0 && !b.listed
 }
 
 // list adds b to the unused leaves, as the one used last, if it is one.
 func (p *pages) list(b *block) {
-	if b == &p.root || b.users > 0 || len(b.children) > 0 || b.listed {
+	if !p.unusedLeaf(b) {
 		return
 	}
-	b.listed, b.older, b.newer = true, p.newest, nil
+	b.listed, b.older = true, p.newest
 	if p.newest != nil {
 		p.newest.newer = b
 	} else {

@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -12,12 +13,17 @@ import (
 	"github.com/leat-dev/leat/stage"
 )
 
-func newScheduler(pages, maxSeqs, maxRows, inFlight int) *scheduler {
+// rig is a scheduler of one lane.
+func rig(pages, maxSeqs, maxRows, inFlight int) (*scheduler, *lane) {
+	c := newScheduler([]*lane{testLane(pages, maxSeqs, maxRows, inFlight)}, maxSeqs)
+	return c, c.lanes[0]
+}
+
+func testLane(pages, maxSeqs, maxRows, inFlight int) *lane {
 	devices := []string{"a", "b", "c", "d"}[:inFlight]
-	return &scheduler{
+	return &lane{
 		pages:   newPages(pages),
 		pace:    newPace(devices, inFlight, false, maxRows),
-		maxSeqs: maxSeqs,
 		maxRows: maxRows,
 		maxOut:  min(maxRows, maxSeqs),
 	}
@@ -32,14 +38,14 @@ func prompt(n, most int) *sequence {
 var unlike int32
 
 // rows fills a batch and returns whose rows it has, with how many.
-func rows(c *scheduler, b *stage.Batch) (got map[*sequence]int, f *flight) {
+func rows(l *lane, b *stage.Batch) (got map[*sequence]int, f *flight) {
 	f = new(flight)
 	b.Reset()
 	before := map[*sequence]int{}
-	for _, s := range slices.Concat(c.prefill, c.decode) {
+	for _, s := range slices.Concat(l.prefill, l.decode) {
 		before[s] = s.sent
 	}
-	c.fill(b, f)
+	f.fill(l, b)
 	got = map[*sequence]int{}
 	for _, p := range f.parts {
 		got[p.seq] = p.to - before[p.seq]
@@ -52,7 +58,7 @@ func rows(c *scheduler, b *stage.Batch) (got map[*sequence]int, f *flight) {
 func land(c *scheduler, f *flight) {
 	for _, p := range f.parts {
 		s := p.seq
-		c.done(s, p.to)
+		f.lane.done(s, p.to)
 		if p.outputs > 0 && !s.ended {
 			switch {
 			case s.scored:
@@ -63,10 +69,10 @@ func land(c *scheduler, f *flight) {
 				c.leave(s)
 			default:
 				s.tokens = append(s.tokens, int32(len(s.tokens)))
-				c.again(s)
+				f.lane.again(s)
 			}
 		}
-		c.landed(s)
+		f.lane.landed(s)
 	}
 	c.admit()
 }
@@ -76,65 +82,65 @@ func batch(rows int) *stage.Batch {
 }
 
 func TestLongPromptsAreCutSoThatEveryStageHasSome(t *testing.T) {
-	c := newScheduler(100, 8, 512, 3)
+	c, l := rig(100, 8, 512, 3)
 	s := prompt(800, 810)
 	c.arrive(s)
-	got, _ := rows(c, batch(512))
+	got, _ := rows(l, batch(512))
 	assert.Equal(t, map[*sequence]int{s: 100}, got)
 	assert.True(t, s.prefilling(), "the next chunk may follow at once")
 
-	c = newScheduler(100, 8, 512, 1)
+	c, l = rig(100, 8, 512, 1)
 	c.arrive(prompt(400, 410))
 	c.arrive(prompt(300, 310))
 	b := batch(512)
-	rows(c, b)
+	rows(l, b)
 	assert.Len(t, b.Header.Tokens, 512, "a lone stage takes all that a batch holds")
 }
 
 // A small batch and many that decode don't keep a new prompt waiting for ever.
 func TestPromptsAreNotStarved(t *testing.T) {
 	for _, maxRows := range []int{1, 2, 8} {
-		c := newScheduler(1000, 64, maxRows, 1)
+		c, l := rig(1000, 64, maxRows, 1)
 		for range 20 {
 			c.arrive(prompt(1, 1000))
 		}
 		newcomer := prompt(30, 31)
 		b := batch(maxRows)
 		for i := range 200 {
-			_, f := rows(c, b)
+			_, f := rows(l, b)
 			land(c, f)
 			if i == 50 {
 				c.arrive(newcomer)
 			}
 		}
-		require.NotEmpty(t, c.decode)
+		require.NotEmpty(t, l.decode)
 		assert.True(t, newcomer.ended, "batches of %d", maxRows)
 	}
 }
 
 func TestPromptsDontStallThoseThatDecode(t *testing.T) {
-	c := newScheduler(100, 8, 512, 1)
+	c, l := rig(100, 8, 512, 1)
 	first, second := prompt(4, 50), prompt(900, 901)
 	c.arrive(first)
-	got, f := rows(c, batch(512))
+	got, f := rows(l, batch(512))
 	assert.Equal(t, map[*sequence]int{first: 4}, got)
 	land(c, f)
 	c.arrive(second)
-	got, _ = rows(c, batch(512))
+	got, _ = rows(l, batch(512))
 	assert.Equal(t, map[*sequence]int{first: 1, second: prefillBeside}, got)
 }
 
 // Whoever came first has half of the room, and short prompts get through beside.
 func TestALongPromptDoesntStarveShortOnes(t *testing.T) {
-	c := newScheduler(1000, 8, 256, 1)
+	c, l := rig(1000, 8, 256, 1)
 	long := prompt(20000, 20001)
 	c.arrive(long)
-	rows(c, batch(256))
+	rows(l, batch(256))
 	short := []*sequence{prompt(20, 30), prompt(30, 40), prompt(25, 30)}
 	for _, s := range short {
 		c.arrive(s)
 	}
-	got, _ := rows(c, batch(256))
+	got, _ := rows(l, batch(256))
 	for _, s := range short {
 		assert.Equal(t, s.prompt, got[s])
 	}
@@ -142,54 +148,55 @@ func TestALongPromptDoesntStarveShortOnes(t *testing.T) {
 }
 
 func TestDecodingRowsAreSharedOutOverBatches(t *testing.T) {
-	c := newScheduler(100, 64, 512, 3)
+	c, l := rig(100, 64, 512, 3)
 	for range 9 {
 		c.arrive(prompt(1, 30))
 	}
-	for len(c.prefill) > 0 {
-		_, f := rows(c, batch(512))
+	for len(l.prefill) > 0 {
+		_, f := rows(l, batch(512))
 		land(c, f)
 	}
-	require.Len(t, c.decode, 9)
+	require.Len(t, l.decode, 9)
 	for range 3 {
-		got, _ := rows(c, batch(512))
+		got, _ := rows(l, batch(512))
 		assert.Len(t, got, 3)
 	}
-	got, _ := rows(c, batch(512))
+	got, _ := rows(l, batch(512))
 	assert.Empty(t, got)
 }
 
 func TestAdmissionIsInOrder(t *testing.T) {
-	c := newScheduler(4, 8, 64, 1)
+	c, l := rig(4, 8, 64, 1)
 	big, bigger, small, urgent := prompt(60, 64), prompt(90, 100), prompt(10, 20), prompt(80, 90)
 	urgent.priority = 1
 	c.arrive(big)
-	_, f := rows(c, batch(64))
+	_, f := rows(l, batch(64))
 	c.arrive(bigger)
 	c.arrive(small)
 	assert.Equal(t, []*sequence{bigger, small}, c.waiting, "who came first goes first, even where another would fit")
 	c.arrive(urgent)
 	assert.Equal(t, []*sequence{urgent, bigger, small}, c.waiting)
 	c.leave(big)
-	assert.NotContains(t, c.running, urgent, "pages are in use until the batch is back")
-	c.landed(f.parts[0].seq)
-	assert.Equal(t, []*sequence{urgent}, c.running)
+	assert.NotContains(t, l.running, urgent, "pages are in use until the batch is back")
+	l.landed(f.parts[0].seq)
+	c.admit()
+	assert.Equal(t, []*sequence{urgent}, l.running)
 	for _, s := range []*sequence{urgent, bigger, small} {
 		c.leave(s)
 	}
-	assert.Equal(t, 4, c.pages.available())
-	assert.Empty(t, c.running)
+	assert.Equal(t, 4, l.pages.available())
+	assert.Empty(t, l.running)
 }
 
 // When pages run out, whoever came last yields, and goes on when there is room.
 func TestTheYoungestYields(t *testing.T) {
-	c := newScheduler(4, 8, 64, 1)
+	c, l := rig(4, 8, 64, 1)
 	old, young := prompt(40, 128), prompt(40, 128)
 	c.arrive(old)
 	c.arrive(young)
 	b := batch(64)
 	for !old.ended {
-		_, f := rows(c, b)
+		_, f := rows(l, b)
 		require.NotEmpty(t, f.parts)
 		require.False(t, len(old.table) == 0, "the older one never yields")
 		land(c, f)
@@ -197,20 +204,20 @@ func TestTheYoungestYields(t *testing.T) {
 	assert.Positive(t, c.yields)
 	assert.Greater(t, len(young.tokens), 40, "what was drawn stays")
 	for !young.ended {
-		_, f := rows(c, b)
+		_, f := rows(l, b)
 		require.NotEmpty(t, f.parts)
 		land(c, f)
 	}
 	assert.Len(t, young.tokens, 127)
-	assert.Equal(t, 4, c.pages.available())
+	assert.Equal(t, 4, l.pages.available())
 }
 
 func TestCommonBeginningsAreComputedOnce(t *testing.T) {
-	c := newScheduler(100, 8, 512, 1)
+	c, l := rig(100, 8, 512, 1)
 	begin := text(7, 8, 9)
 	first := &sequence{tokens: append(slices.Clone(begin), 1, 2, 3), prompt: 99, most: 100}
 	c.arrive(first)
-	_, f := rows(c, batch(512))
+	_, f := rows(l, batch(512))
 	land(c, f)
 	second := &sequence{tokens: append(slices.Clone(begin), 4, 5), prompt: 98, most: 100}
 	same := &sequence{tokens: slices.Clone(begin), prompt: 96, most: 100}
@@ -218,7 +225,7 @@ func TestCommonBeginningsAreComputedOnce(t *testing.T) {
 	for _, s := range []*sequence{second, same, scored} {
 		c.arrive(s)
 	}
-	got, _ := rows(c, batch(512))
+	got, _ := rows(l, batch(512))
 	assert.Equal(t, 2, got[second])
 	assert.Equal(t, kernels.PageTokens, got[same], "of the last page something must be computed")
 	assert.Positive(t, got[scored])
@@ -229,16 +236,72 @@ func TestCommonBeginningsAreComputedOnce(t *testing.T) {
 
 // Pages that a failed chunk has written, or one after it, are shared with nobody.
 func TestFailedPagesAreNotShared(t *testing.T) {
-	c := newScheduler(100, 8, 64, 2)
+	c, l := rig(100, 8, 64, 2)
 	s := prompt(128, 140)
 	c.arrive(s)
-	_, first := rows(c, batch(64))
-	_, second := rows(c, batch(64))
+	_, first := rows(l, batch(64))
+	_, second := rows(l, batch(64))
 	c.leave(s) // as the engine does when the first chunk fails
-	c.landed(first.parts[0].seq)
+	l.landed(first.parts[0].seq)
 	land(c, second)
-	assert.Empty(t, c.pages.root.children)
-	assert.Len(t, c.pages.free, 100)
+	assert.Empty(t, l.pages.root.children)
+	assert.Len(t, l.pages.free, 100)
+}
+
+// A sequence goes where its beginning is, else where there is most room, and
+// never to a lane that is down.
+func TestLanes(t *testing.T) {
+	a, b := testLane(20, 8, 512, 1), testLane(20, 8, 512, 1)
+	c := newScheduler([]*lane{a, b}, 8)
+	begin := text(7, 8)
+	send := func(tokens []int32) *sequence {
+		s := &sequence{tokens: tokens, prompt: len(tokens), most: len(tokens) + 30}
+		c.arrive(s)
+		return s
+	}
+	first := send(append(slices.Clone(begin), 1))
+	assert.Same(t, a, first.lane)
+	_, f := rows(a, batch(512))
+	land(c, f)
+	other := send(text(1, 2, 3))
+	assert.Same(t, b, other.lane, "more room")
+	_, f = rows(b, batch(512))
+	land(c, f)
+	for range 2 {
+		require.NotNil(t, send(text(4, 5)).lane)
+	}
+	assert.Same(t, a, send(append(slices.Clone(begin), 2)).lane, "its beginning is there")
+
+	a.down = errors.New("gone")
+	assert.Same(t, b, send(append(slices.Clone(begin), 3)).lane)
+	assert.NoError(t, c.failed())
+	b.down = errors.New("gone too")
+	assert.ErrorContains(t, c.failed(), "gone too")
+	assert.Nil(t, send(text(9)).lane)
+}
+
+// Lanes take turns.
+func TestLanesTakeTurns(t *testing.T) {
+	a, b := testLane(20, 8, 512, 1), testLane(20, 8, 512, 1)
+	c := newScheduler([]*lane{a, b}, 8)
+	for range 4 {
+		c.arrive(prompt(10, 20))
+	}
+	require.Len(t, a.running, 2)
+	require.Len(t, b.running, 2)
+	seen := map[*lane]int{}
+	for range 6 {
+		l, _ := c.next(false)
+		require.NotNil(t, l)
+		seen[l]++
+		_, f := rows(l, batch(1))
+		land(c, f)
+	}
+	assert.Equal(t, map[*lane]int{a: 3, b: 3}, seen)
+	a.flights, b.flights = 1, 1
+	l, waits := c.next(false)
+	assert.Nil(t, l, "as many batches fly as may")
+	assert.False(t, waits)
 }
 
 // Random arrivals, results, ends and batches: every row goes out in order,
@@ -257,12 +320,12 @@ func FuzzScheduler(f *testing.F) {
 
 func playScheduler(t *testing.T, rng *rand.Rand) {
 	maxRows, maxSeqs, pages := 1+rng.IntN(40), 1+rng.IntN(10), 4+rng.IntN(12)
-	c := newScheduler(pages, maxSeqs, maxRows, 1+rng.IntN(4))
+	c, l := rig(pages, maxSeqs, maxRows, 1+rng.IntN(4))
 	b := batch(maxRows)
 	var flights []*flight
 	var all []*sequence
 	step := func() {
-		got, f := rows(c, b)
+		got, f := rows(l, b)
 		n := 0
 		for s, rows := range got {
 			require.False(t, s.ended)
@@ -271,14 +334,15 @@ func playScheduler(t *testing.T, rng *rand.Rand) {
 			n += rows
 		}
 		require.LessOrEqual(t, n, maxRows)
-		require.LessOrEqual(t, len(b.Header.Outputs), c.maxOut)
+		require.LessOrEqual(t, len(b.Header.Outputs), l.maxOut)
 		require.Equal(t, n, len(b.Header.Tokens))
 		if n > 0 {
 			flights = append(flights, f)
-		} else if len(flights) == 0 {
-			ready, _ := c.ready()
+		} else if at, _ := c.next(false); at == nil && len(flights) == 0 {
+			ready, _ := l.ready()
 			require.Zero(t, ready, "nothing flies and nothing goes")
-			require.Empty(t, c.running)
+			require.Empty(t, l.running)
+			require.Zero(t, c.running)
 			require.Empty(t, c.waiting)
 		}
 	}
@@ -291,7 +355,7 @@ func playScheduler(t *testing.T, rng *rand.Rand) {
 					if !p.seq.ended {
 						c.leave(p.seq)
 					}
-					c.landed(p.seq)
+					l.landed(p.seq)
 				}
 				c.admit()
 				return
@@ -327,14 +391,14 @@ func playScheduler(t *testing.T, rng *rand.Rand) {
 		default:
 			step()
 		}
-		require.LessOrEqual(t, len(c.running), maxSeqs)
+		require.LessOrEqual(t, len(l.running), maxSeqs)
 		writing := 0
-		for _, s := range c.running {
+		for _, s := range l.running {
 			if !s.prefilling() && !s.yielding && !s.ended {
 				writing++
 			}
 		}
-		require.Equal(t, writing, c.writing)
+		require.Equal(t, writing, l.writing)
 	}
 	for range 1 << 16 { // all come to their ends
 		if !slices.ContainsFunc(all, func(s *sequence) bool { return !s.ended }) {
@@ -349,11 +413,12 @@ func playScheduler(t *testing.T, rng *rand.Rand) {
 	for i, s := range all {
 		require.True(t, s.ended, "sequence %d of %d", i, len(all))
 	}
-	require.Empty(t, c.running)
-	require.Zero(t, c.writing)
-	require.Equal(t, pages, c.pages.available(), "each page is back")
+	require.Empty(t, l.running)
+	require.Zero(t, c.running)
+	require.Zero(t, l.writing)
+	require.Equal(t, pages, l.pages.available(), "each page is back")
 	for {
-		page, ok := c.pages.take()
+		page, ok := l.pages.take()
 		if !ok {
 			break
 		}

@@ -16,6 +16,8 @@ type sequence struct {
 	most     int     // how many there may be
 
 	// Where its keys and values are.
+	lane     *lane    // nil while it waits
+	avoid    *lane    // that failed it once
 	path     []*block // shared blocks, from position 0
 	own      []int32  // the pages after them
 	table    []int32  // the numbers of all
@@ -27,6 +29,7 @@ type sequence struct {
 	computed int  // how many of them have come back
 	flying   int  // in how many batches it is
 	yielding bool // gives up its pages when it has come back
+	spoiled  bool // a batch of it failed: what still comes back isn't to be used
 	ended    bool
 
 	sampler   Sampler
@@ -38,6 +41,7 @@ type sequence struct {
 	scores int          // how many logits have been handed over
 	taken  atomic.Int64 // how many of them its caller has taken
 
+	moments   moments
 	cancelled atomic.Bool
 	outbox    outbox
 }

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Stream continues a request's prompt, step by step as it is written. The last
@@ -157,6 +158,7 @@ func (e *Engine) sequence(r Request) (*sequence, error) {
 // steps runs a sequence and yields its steps, and as the last thing its error.
 func (e *Engine) steps(ctx context.Context, s *sequence) iter.Seq2[step, error] {
 	return func(yield func(step, error) bool) {
+		s.moments.asked = time.Now()
 		select {
 		case e.arrivals <- s:
 		case <-e.draining:

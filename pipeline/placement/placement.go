@@ -18,8 +18,8 @@
 // never a layer's name. Where a layer's name could be taken for another layer's
 // key, that key is refused, and the error says which layer to rename.
 //
-// The value is one device as a device list spells it, with the same suffixes:
-// "cuda:0", "cuda:0=20GiB@3". Neighbouring layers with the same string are one
+// The value is one entry of a device list, with the same suffixes: "cuda:0",
+// "cuda:0=20GiB@3", or with replicas "cuda:0|cuda:1=8GiB". Neighbouring layers with the same string are one
 // run; "cpu" and "cpu=1GiB" are two strings, and so two runs. This package knows
 // names and numbers only: whether a device is there is for others to find out.
 //
@@ -76,8 +76,8 @@ type Stage struct {
 	From   int    `json:"from"`   // its first entry, in forward order from 0
 	To     int    `json:"to"`     // the entry after its last
 	Layers string `json:"layers"` // the same in words
-	Bytes  int64  `json:"bytes"`  // all that the device will hold for it
-	Budget int64  `json:"budget"` // 0: none
+	Bytes  int64  `json:"bytes"`  // all that the device will hold for it: of replicas, the one that holds most
+	Budget int64  `json:"budget"` // 0: none; of replicas, the least
 }
 
 // Run is the neighbouring entries From to To-1 on one device, in forward order.

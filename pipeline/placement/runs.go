@@ -119,12 +119,16 @@ func sameDevice(a, b string, nameOf func(string) string) bool {
 	return full != "" && full == nameOf(b)
 }
 
-// bare is a device's name without its budget and speed.
+// bare is a device's name without its budget and speed, or with replicas those of
+// all of them: "cpu:0|cpu:1".
 func bare(device string) string {
-	if end := strings.IndexAny(device, "=@"); end >= 0 {
-		return device[:end]
+	replicas := strings.Split(device, "|")
+	for i, r := range replicas {
+		if end := strings.IndexAny(r, "=@"); end >= 0 {
+			replicas[i] = r[:end]
+		}
 	}
-	return device
+	return strings.Join(replicas, "|")
 }
 
 // several lists some of the names, and says how many there are besides.

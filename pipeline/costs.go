@@ -1,0 +1,256 @@
+package pipeline
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/packer"
+	"github.com/leat-dev/leat/stage"
+)
+
+// costs returns what every layer takes at every place, and what the places have,
+// as the packer sees them.
+func (p *Plan) costs(places []device.Place) ([]packer.Entry, []packer.Device, error) {
+	copied := slices.ContainsFunc(places, func(at device.Place) bool {
+		return at.Info.Kind != device.CPU // activations cross from one memory to another
+	})
+	entries := make([]packer.Entry, len(p.layers))
+	for i, l := range p.layers {
+		entries[i] = packer.Entry{Name: l.Name(), OutBytes: int64(l.Shape().Width) * 4}
+	}
+	devices := make([]packer.Device, len(places))
+	memories := map[string]*packer.Memory{}
+	p.alone = math.Inf(1)
+	for d, at := range places {
+		each := at.Each()
+		costs, err := p.on(each, p.layers)
+		if err != nil {
+			return nil, nil, err
+		}
+		for i := range entries {
+			entries[i].Costs = append(entries[i].Costs, together(each, costs, i))
+		}
+		for r, replica := range each {
+			run, err := p.stage.Overheads(replica.Info, p.layers, copied)
+			if err != nil {
+				return nil, nil, err
+			}
+			has := packer.Replica{Name: replica.Info.Name, Budget: p.budget(replica), Run: run, Memory: p.memory(memories, replica)}
+			if r == 0 {
+				devices[d] = packer.Device{Name: has.Name, Budget: has.Budget, Run: has.Run, Memory: has.Memory}
+			} else {
+				devices[d].Also = append(devices[d].Also, has)
+			}
+			var all float64
+			for _, c := range costs[r] {
+				all += c.Fixed + c.PerRow
+			}
+			p.alone = min(p.alone, all)
+		}
+	}
+	return entries, devices, nil
+}
+
+// on returns what layers take on each of a place's replicas: their pages are those
+// of all routes that lead through it, their seconds those of a batch of the
+// expected size.
+func (p *Plan) on(each []device.Place, layers []stage.Layer) ([][]packer.Cost, error) {
+	infos := make([]device.Info, len(each))
+	for r, at := range each {
+		infos[r] = at.Info
+	}
+	c := p.stage.Serving(p.routes / len(each))
+	costs := make([][]packer.Cost, len(each))
+	for _, l := range layers {
+		e, err := stage.Entry(l, infos, c)
+		if err != nil {
+			return nil, err
+		}
+		for r := range each {
+			p.seconds(&e.Costs[r], each[r])
+			costs[r] = append(costs[r], e.Costs[r])
+		}
+	}
+	return costs, nil
+}
+
+// together is the cost of a layer at a place with replicas: the bytes of one of
+// them, and the seconds from one batch to the next. They take the batches in turn,
+// so the slowest sets the pace; those on one device take turns there, too.
+func together(each []device.Place, costs [][]packer.Cost, layer int) packer.Cost {
+	all := costs[0][layer]
+	if len(each) == 1 {
+		return all
+	}
+	slowest := -1.0
+	for r := range each {
+		c := costs[r][layer]
+		share := 0.0 // of the batches that the device sees
+		for _, other := range each {
+			if other.Info.Name == each[r].Info.Name {
+				share += 1 / float64(len(each))
+			}
+		}
+		if seconds := (c.Fixed + c.PerRow) * share; seconds > slowest {
+			slowest = seconds
+			all.Fixed, all.PerRow = c.Fixed*share, c.PerRow*share
+		}
+		all.Weights, all.State = max(all.Weights, c.Weights), max(all.State, c.State)
+	}
+	return all
+}
+
+// budget is what a place may hold beside what this process's other pipelines
+// hold on its device.
+func (p *Plan) budget(at device.Place) int64 {
+	if at.Budget < 0 || p.config.Imagined {
+		return at.Budget
+	}
+	return max(0, at.Budget-device.InUse(at.Info.Name))
+}
+
+// memory is what a place's device holds its stages in: the host's for all groups
+// of cores, a GPU's own. An imagined device has what its budget says.
+func (p *Plan) memory(known map[string]*packer.Memory, at device.Place) *packer.Memory {
+	name := at.Info.Name
+	if at.Info.Kind == device.CPU {
+		name = "the host's memory"
+	}
+	m := known[name]
+	if m == nil {
+		m = &packer.Memory{Name: name, Budget: -1}
+		if at.Info.Free > 0 && !p.config.Imagined {
+			m.Budget = max(0, at.Info.Free-p.config.reserve(at.Info.Kind))
+		}
+		known[name] = m
+	}
+	return m
+}
+
+// seconds turns a cost into what a batch of the expected size takes at a place.
+func (p *Plan) seconds(c *packer.Cost, at device.Place) {
+	c.PerRow *= float64(p.stage.Expect)
+	if at.Speed > 0 {
+		// Given speeds are relative to each other: they replace what is known of
+		// the devices, for which each is worth its cores.
+		speed := at.Speed / float64(max(1, len(at.Info.Cores)))
+		c.Fixed /= speed
+		c.PerRow /= speed
+	}
+}
+
+// describe sets the plan's stages.
+func (p *Plan) describe(runs []packer.Run, places []device.Place) error {
+	c, err := p.config.stage(len(runs), p.routes)
+	if err != nil {
+		return err
+	}
+	p.stage = c
+	there := map[[2]string]int64{} // the bytes that lie on a device under a shared name
+	for i, r := range runs {
+		at := places[r.Device]
+		each := at.Each()
+		costs, err := p.on(each, p.layers[r.From:r.To])
+		if err != nil {
+			return err
+		}
+		copied := i > 0 && (at.Info.Kind != device.CPU || places[runs[i-1].Device].Info.Kind != device.CPU)
+		var replicas []StagePlan
+		for j, replica := range each {
+			s, err := p.replica(r, replica, costs[j], copied, there)
+			if err != nil {
+				return err
+			}
+			replicas = append(replicas, s)
+		}
+		s := replicas[0]
+		if len(replicas) > 1 {
+			s = joined(replicas)
+			s.Place = at.String()
+			s.Seconds = 0
+			for e := range s.Entries {
+				c := together(each, costs, e)
+				s.Entries[e].Seconds = c.Fixed + c.PerRow
+				s.Seconds += s.Entries[e].Seconds
+			}
+		}
+		p.Stages = append(p.Stages, s)
+	}
+	return nil
+}
+
+// replica describes one replica of a run, or the only one.
+func (p *Plan) replica(r packer.Run, at device.Place, costs []packer.Cost, copied bool, there map[[2]string]int64) (StagePlan, error) {
+	s := StagePlan{
+		Device: at.Info,
+		Place:  at.String(),
+		From:   r.From,
+		To:     r.To,
+		Layers: stage.Describe(p.layers[r.From:r.To]),
+		Budget: max(0, at.Budget),
+	}
+	m := p.memory(map[string]*packer.Memory{}, at)
+	s.Memory, s.Room = m.Name, max(0, m.Budget)
+	overhead, err := p.stage.Overheads(at.Info, p.layers[max(0, r.From-1):r.To], copied)
+	if err != nil {
+		return s, err
+	}
+	s.Overhead = overhead(min(1, r.From), r.To-max(0, r.From-1))
+	for i, c := range costs {
+		own := Entry{Name: p.layers[r.From+i].Name(), Weights: c.Weights, State: c.State, Seconds: c.Fixed + c.PerRow}
+		if shared := [2]string{at.Info.Name, c.Shared}; c.Shared != "" {
+			// The least that goes by a name is what its users share: others have
+			// weights of their own beside (a tied head and its norm).
+			if lies, ok := there[shared]; ok {
+				own.Weights -= min(lies, c.Weights)
+				there[shared] = min(lies, c.Weights)
+			} else {
+				there[shared] = c.Weights
+			}
+		}
+		s.Entries = append(s.Entries, own)
+		s.Weights += own.Weights
+		s.State += own.State
+		s.Seconds += own.Seconds
+	}
+	return s, nil
+}
+
+// joined is a stage with what its replicas hold together.
+func joined(replicas []StagePlan) StagePlan {
+	s := replicas[0]
+	s.each = replicas
+	s.Entries = slices.Clone(s.Entries)
+	var memories []string
+	budgets, rooms := true, true // all are known
+	s.Weights, s.State, s.Overhead, s.Budget, s.Room = 0, 0, 0, 0, 0
+	for i, r := range replicas {
+		s.Replicas = append(s.Replicas, r.Device)
+		s.Weights += r.Weights
+		s.State += r.State
+		s.Overhead += r.Overhead
+		s.Budget += r.Budget
+		budgets = budgets && r.Budget > 0
+		if !slices.Contains(memories, r.Memory) {
+			memories = append(memories, r.Memory)
+			s.Room += r.Room
+			rooms = rooms && r.Room > 0
+		}
+		for e := range s.Entries {
+			if i > 0 {
+				s.Entries[e].Weights += r.Entries[e].Weights
+				s.Entries[e].State += r.Entries[e].State
+			}
+		}
+	}
+	s.Memory = strings.Join(memories, " and ")
+	if !budgets {
+		s.Budget = 0
+	}
+	if !rooms {
+		s.Room = 0
+	}
+	return s
+}

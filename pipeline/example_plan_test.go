@@ -1,0 +1,213 @@
+package pipeline_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/leat-dev/leat/pipeline"
+	"github.com/leat-dev/leat/stage"
+)
+
+// planned is a plan of four layers for two devices.
+func planned(options ...pipeline.Option) *pipeline.Plan {
+	options = append([]pipeline.Option{pipeline.WithInput(2), pipeline.WithDevices("cpu/2")}, options...)
+	plan, err := pipeline.NewPlan(context.Background(), layers(4), options...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return plan
+}
+
+func ExampleNewPlan() {
+	plan, err := pipeline.NewPlan(context.Background(), layers(4), pipeline.WithDevices("cpu/2"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for i, s := range plan.Stages {
+		fmt.Printf("stage %d: %s\n", i, s.Layers)
+	}
+	// Output:
+	// stage 0: blocks 0-1
+	// stage 1: blocks 2-3
+}
+
+func ExampleSurvey() {
+	site, err := pipeline.Survey(context.Background(), layers(4), pipeline.WithDevices("cpu/2"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	// One survey serves plans for different numbers of pages.
+	for _, pages := range []int{8, 16} {
+		plan, err := site.Plan(stage.Config{Pages: pages})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(pages, "pages,", len(plan.Stages), "stages")
+	}
+	// Output:
+	// 8 pages, 2 stages
+	// 16 pages, 2 stages
+}
+
+func ExampleSite_Plan() {
+	site, err := pipeline.Survey(context.Background(), layers(4), pipeline.WithDevices("cpu/4"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	plan, err := site.Plan(stage.Config{})
+	fmt.Println(len(plan.Stages), err)
+	// Output: 4 <nil>
+}
+
+func ExamplePlan_With() {
+	plan := planned()
+	more, err := plan.With(stage.Config{Pages: 100}) // at the same places
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(more.Stages[0].Layers == plan.Stages[0].Layers)
+	// Output: true
+}
+
+func ExamplePlan_Start() {
+	// A line takes batches, as package generate forms them.
+	line, err := planned().Start(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer line.Close()
+	b := <-line.Free()
+	b.Header.Append(0, 0, 0, true) // a row,
+	copy(b.Input, []float32{1, 2}) // and what it brings along
+	if err := line.Submit(context.Background(), b); err != nil {
+		log.Fatal(err)
+	}
+	b = <-line.Done()
+	fmt.Println(b.Values(), b.Err())
+	line.Release(b)
+	// Output: [16 32] <nil>
+}
+
+// running is a line of four layers.
+func running() *pipeline.Line {
+	line, err := planned().Start(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	return line
+}
+
+func ExampleLine_Free() {
+	line := running()
+	defer line.Close()
+	one, other := <-line.Free(), <-line.Free() // as many as may be in flight
+	fmt.Println(one.Slot, other.Slot)
+	// Output: 0 1
+}
+
+func ExampleLine_Submit() {
+	line := running()
+	defer line.Close()
+	b := <-line.Free()
+	b.Header.Append(0, 0, 0, true)
+	fmt.Println(line.Submit(context.Background(), b))
+	line.Release(<-line.Done())
+	// Output: <nil>
+}
+
+func ExampleLine_Done() {
+	line := running()
+	defer line.Close()
+	for i := range 2 {
+		b := <-line.Free()
+		b.Tag = i
+		b.Header.Append(0, 0, 0, true)
+		if err := line.Submit(context.Background(), b); err != nil {
+			log.Fatal(err)
+		}
+	}
+	for range 2 { // in the order of Submit
+		b := <-line.Done()
+		fmt.Println(b.Tag, b.Err())
+		line.Release(b)
+	}
+	// Output:
+	// 0 <nil>
+	// 1 <nil>
+}
+
+func ExampleLine_Release() {
+	line := running()
+	defer line.Close()
+	b := <-line.Free()
+	line.Release(b) // never sent
+	fmt.Println(len(line.Free()))
+	// Output: 2
+}
+
+func ExampleLine_Plan() {
+	line := running()
+	defer line.Close()
+	fmt.Println(len(line.Plan().Stages))
+	// Output: 2
+}
+
+func ExampleLine_Stats() {
+	line := running()
+	defer line.Close()
+	for _, s := range line.Stats() {
+		fmt.Println(s.Layers, s.Batches)
+	}
+	// Output:
+	// blocks 0-1 0
+	// blocks 2-3 0
+}
+
+func ExampleLine_Close() {
+	fmt.Println(running().Close())
+	// Output: <nil>
+}
+
+func ExamplePlan_InFlight() {
+	fmt.Println(planned().InFlight()) // as many as stages
+	// Output: 2
+}
+
+func ExamplePlan_InFlightGiven() {
+	fmt.Println(planned().InFlightGiven(), planned(pipeline.WithInFlight(2)).InFlightGiven())
+	// Output: false true
+}
+
+func ExamplePlan_MaxBatch() {
+	fmt.Println(planned(pipeline.WithMaxBatch(32)).MaxBatch())
+	// Output: 32
+}
+
+func ExamplePlan_Crossings() {
+	fmt.Println(planned(pipeline.WithDevices("cpu,cpu")).Crossings()) // two stages of one device
+	// Output: 0
+}
+
+func ExamplePlan_Speedup() {
+	fmt.Printf("%.1f times as many batches as one device\n", planned().Speedup())
+	// Output: 2.0 times as many batches as one device
+}
+
+func ExamplePlan_Slowest() {
+	plan := planned(pipeline.WithDevices("cpu/3"))
+	s := plan.Stages[plan.Slowest()]
+	fmt.Println(s.To-s.From, "layers")
+	// Output: 2 layers
+}
+
+func ExampleStagePlan_Bytes() {
+	s := planned().Stages[0]
+	fmt.Println(s.Bytes() == s.Weights+s.State+s.Overhead)
+	// Output: true
+}
+
+func ExamplePlan_FailureLimit() {
+	fmt.Println(planned(pipeline.WithFailureLimit(5)).FailureLimit())
+	// Output: 5
+}

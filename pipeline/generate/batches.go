@@ -1,0 +1,195 @@
+package generate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/leat-dev/leat/pipeline"
+	"github.com/leat-dev/leat/stage"
+)
+
+// send fills free batches while there are rows for them.
+func (e *Engine) send() {
+	for idle := 0; idle < 2*len(e.schedule.lanes); {
+		l, waits := e.schedule.next(e.plan.config.maxWait > 0 && !e.waited)
+		if l == nil {
+			if waits && e.held == nil {
+				e.held = time.After(e.plan.config.maxWait)
+			}
+			return
+		}
+		select {
+		case b := <-e.pipeline.Free():
+			e.pipeline.Begin(b)
+			f, ok := b.Tag.(*flight)
+			if !ok {
+				f = new(flight)
+				b.Tag = f
+			}
+			if f.fill(l, b) == 0 {
+				e.pipeline.Release(b) // those who could go wait for pages
+				idle++
+				continue
+			}
+			idle = 0
+			e.held, e.waited = nil, false
+			e.measures.sent(f)
+			l.flights++
+			if err := e.pipeline.Submit(context.Background(), b); err != nil {
+				e.receive(b, err)
+			}
+		default:
+			return
+		}
+	}
+}
+
+// receive deals with a batch that came out of the pipeline, or that failed with
+// err.
+func (e *Engine) receive(b *stage.Batch, err error) {
+	e.pipeline.Begin(b)
+	f := b.Tag.(*flight)
+	l := f.lane
+	l.flights--
+	if err == nil {
+		e.results(b, f)
+	} else {
+		e.failures(f, err)
+	}
+	e.schedule.admit()
+	e.pipeline.Release(b)
+}
+
+// results hands a batch's rows of logits to their sequences.
+func (e *Engine) results(b *stage.Batch, f *flight) {
+	l := f.lane
+	l.failures, l.probe = 0, nil
+	for i := range e.plan.Stages {
+		l.pace.observe(i, b.Rows.N, b.Took(i))
+	}
+	values := b.Values()
+	for _, p := range f.parts {
+		l.done(p.seq, p.to)
+		for range p.outputs {
+			if !p.seq.ended && !p.seq.spoiled {
+				e.result(p.seq, values[:e.vocab])
+			}
+			values = values[e.vocab:]
+		}
+		l.landed(p.seq)
+	}
+}
+
+// failures deals with a batch that failed. Where other lanes work, its sequences
+// are computed again there, once; else they end with the error. When batch after
+// batch fails, a row of the engine's own is sent down the lane: if that fails
+// too it isn't the requests, and the lane is given up.
+func (e *Engine) failures(f *flight, err error) {
+	l := f.lane
+	l.failures++
+	probed := false
+	for _, p := range f.parts {
+		probed = probed || p.seq == l.probe
+		e.spoil(l, p.seq, err)
+		l.landed(p.seq)
+	}
+	switch {
+	case probed:
+		e.giveUp(l, &pipeline.FailingError{Batches: l.failures, Err: err})
+	case l.limit > 0 && l.failures >= l.limit && l.probe == nil && l.down == nil:
+		l.try()
+	}
+}
+
+// spoil ends a sequence on a lane with an error, or has it moved to another.
+func (e *Engine) spoil(l *lane, s *sequence, err error) {
+	switch {
+	case s.ended || s.spoiled:
+	case s != l.probe && s.avoid == nil && e.schedule.others(l) > 0:
+		e.schedule.moved++
+		s.avoid, s.spoiled = l, true
+		if !s.yielding {
+			l.yield(s)
+		}
+	default:
+		e.end(s, Failed, err)
+	}
+}
+
+// giveUp takes a lane out of use.
+func (e *Engine) giveUp(l *lane, err error) {
+	l.down, l.probe = err, nil
+	for _, s := range slices.Clone(l.running) {
+		e.spoil(l, s, err)
+	}
+	if err := e.schedule.failed(); err != nil {
+		e.fail(err)
+	}
+}
+
+// result deals with one row of logits.
+func (e *Engine) result(s *sequence, logits []float32) {
+	if s.scored {
+		s.outbox.put(step{logits: slices.Clone(logits)})
+		if s.scores++; s.scores == s.prompt {
+			e.end(s, Length, nil)
+		}
+		return
+	}
+	id, err := e.choose(s, logits)
+	switch {
+	case err != nil:
+		e.end(s, Failed, err)
+	case e.tokenizer.IsEnd(id) && !s.ignoreEnd:
+		e.end(s, Stop, nil)
+	default:
+		s.tokens = append(s.tokens, id)
+		text, stopped := s.writer.add(id)
+		t := Token{ID: id, Text: text}
+		if s.logProbs {
+			t.LogProb = logProb(logits, id)
+		}
+		e.measures.wrote(s, s.outbox.put(step{Token: t}))
+		if stopped {
+			e.end(s, Stop, nil)
+		} else if len(s.tokens) >= s.most {
+			e.end(s, Length, nil)
+		} else {
+			s.lane.again(s)
+		}
+	}
+}
+
+// choose asks a sequence's sampler, which may be the caller's own: what it gets
+// wrong ends its request alone.
+func (e *Engine) choose(s *sequence, logits []float32) (id int32, err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = fmt.Errorf("the sampler panicked: %v", value)
+		}
+	}()
+	id, err = s.sampler.Sample(logits, s.tokens)
+	if err == nil && (id < 0 || int(id) >= e.vocab) {
+		err = fmt.Errorf("the sampler chose token %d: the model has tokens 0 to %d", id, e.vocab-1)
+	}
+	return id, err
+}
+
+// end ends a request: with the last of its text, or with its error.
+func (e *Engine) end(s *sequence, finish Finish, err error) {
+	delete(e.live, s)
+	e.measures.ended(s, finish)
+	e.schedule.leave(s)
+	if err == nil {
+		last := Token{ID: -1, Finish: finish}
+		if !s.scored {
+			last.Text = s.writer.end()
+		}
+		s.outbox.put(step{Token: last})
+	} else if finish == Failed {
+		err = fmt.Errorf("request failed after %d tokens: %w", len(s.tokens)-s.prompt, err)
+	}
+	s.outbox.close(err)
+}

@@ -1,0 +1,65 @@
+package generate_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/leat-dev/leat/pipeline/generate"
+)
+
+func TestLatency(t *testing.T) {
+	const requests, tokens = 8, 10
+	e := tale(t, on("cpu,cpu"), generate.WithMaxSeqs(2))
+	var wait sync.WaitGroup
+	for i := range requests {
+		wait.Go(func() {
+			_, err := e.Generate(t.Context(), generate.Request{Tokens: []int32{1, 403, int32(300 + i)}, MaxTokens: tokens, IgnoreEnd: true})
+			assert.NoError(t, err)
+		})
+	}
+	wait.Wait()
+	l := e.Latency()
+	assert.EqualValues(t, requests, l.Queue.Count())
+	assert.EqualValues(t, requests, l.FirstToken.Count())
+	assert.EqualValues(t, requests*(tokens-1), l.Token.Count())
+	assert.Greater(t, l.FirstToken.Sum, l.Queue.Sum, "a first token comes after the first rows were sent")
+	assert.Equal(t, generate.Totals{Reached: requests, Prompt: 3 * requests, Generated: tokens * requests}, e.Totals())
+	rows := e.BatchRows()
+	assert.EqualValues(t, e.Stats()[0].Batches, rows.Count())
+	assert.EqualValues(t, e.Stats()[0].Rows, rows.Sum)
+
+	logits(t, e, []int32{1, 403, 407})
+	assert.Equal(t, l, e.Latency(), "logits are nobody's tokens")
+	assert.EqualValues(t, requests, e.Totals().Reached)
+}
+
+func TestTotalsByFinish(t *testing.T) {
+	e := tale(t, on("cpu"))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for step, err := range e.Stream(ctx, generate.Request{Prompt: openings[0], IgnoreEnd: true}) {
+		if err != nil {
+			break
+		}
+		if step.ID >= 0 {
+			cancel()
+		}
+	}
+	_, err := e.Generate(t.Context(), generate.Request{Prompt: openings[0], Sampler: broken{}})
+	require.Error(t, err)
+	r, err := e.Generate(t.Context(), generate.Request{Prompt: openings[0], Stop: []string{" "}})
+	require.NoError(t, err)
+	require.Equal(t, generate.Stop, r.Finish)
+	e.Counts() // the engine has dealt with all that came before
+	got := e.Totals()
+	got.Prompt, got.Generated = 0, 0
+	assert.Equal(t, generate.Totals{Stopped: 1, Cancelled: 1, Failed: 1}, got)
+}
+
+type broken struct{}
+
+func (broken) Sample([]float32, []int32) (int32, error) { return -1, nil }

@@ -1,0 +1,199 @@
+package generate_test
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/leat-dev/leat/kernels"
+	"github.com/leat-dev/leat/model"
+	"github.com/leat-dev/leat/pipeline"
+	"github.com/leat-dev/leat/pipeline/generate"
+	"github.com/leat-dev/leat/stage"
+)
+
+func needsTwoCores(t *testing.T) {
+	if runtime.NumCPU() < 2 {
+		t.Skip("two replicas need two cores")
+	}
+}
+
+// A stage on several devices gives the same texts as one on a single device.
+func TestReplicasGiveTheSameTexts(t *testing.T) {
+	needsTwoCores(t)
+	alone := tale(t, on("cpu"))
+	want := map[int]generate.Result{}
+	for i := range 16 {
+		r, err := alone.Generate(t.Context(), request(i))
+		require.NoError(t, err)
+		want[i] = r
+	}
+	for _, devices := range []string{"cpu:0|cpu:1,cpu", "cpu:0|cpu:1", "cpu,cpu:0|cpu:1,cpu"} {
+		e := tale(t, on(devices))
+		require.Equal(t, 2, e.Counts().Routes)
+		var wait sync.WaitGroup
+		for i := range 16 {
+			wait.Go(func() {
+				got, err := e.Generate(t.Context(), request(i))
+				assert.NoError(t, err)
+				assert.Equal(t, want[i], got, "request %d on %s", i, devices)
+			})
+		}
+		wait.Wait()
+		n := e.Counts()
+		assert.Equal(t, n.Pages, n.FreePages)
+	}
+}
+
+// sick is a layer whose replica on one device fails every batch, once it is told
+// to.
+type sick struct {
+	stage.Layer
+	device string
+	ill    atomic.Bool
+}
+
+type sickRunner struct {
+	stage.Runner
+	*sick
+	here bool
+}
+
+func (l *sick) Load(ctx context.Context, q kernels.Queue, c stage.Config) (stage.Runner, error) {
+	r, err := l.Layer.Load(ctx, q, c)
+	return &sickRunner{r, l, q.Device().Info().Name == l.device}, err
+}
+
+func (r *sickRunner) Close() error { return r.Runner.Close() }
+
+func (r *sickRunner) Forward(q kernels.Queue, b *stage.Batch, in, out kernels.Tensor) error {
+	if r.here && r.ill.Load() {
+		panic("the device is gone")
+	}
+	return r.Runner.Forward(q, b, in, out)
+}
+
+// A replica that fails takes only its own sequences, and they are computed again
+// on the other: every request ends well, with its own text.
+func TestAReplicaThatFailsLosesNothing(t *testing.T) {
+	needsTwoCores(t)
+	m := parse(t)
+	layer := &sick{Layer: m.Layers[1], device: "cpu:1"}
+	m.Layers[1] = layer
+	e, err := generate.New(t.Context(), m, on("cpu:0|cpu:1,cpu", pipeline.WithFailureLimit(3)))
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, e.Close()) }()
+	want := map[int]generate.Result{}
+	for i := range 8 {
+		want[i], err = e.Generate(t.Context(), request(i))
+		require.NoError(t, err)
+	}
+	var wait sync.WaitGroup
+	var told atomic.Int64
+	for i := range 48 {
+		wait.Go(func() {
+			if told.Add(1) == 24 {
+				layer.ill.Store(true)
+			}
+			got, err := e.Generate(t.Context(), request(i%8))
+			assert.NoError(t, err)
+			assert.Equal(t, want[i%8], got)
+		})
+	}
+	wait.Wait()
+	for range 20 { // until the route is given up
+		got, err := e.Generate(t.Context(), request(3))
+		assert.NoError(t, err)
+		assert.Equal(t, want[3], got)
+	}
+	n := e.Counts()
+	t.Logf("%+v", n)
+	assert.Positive(t, n.Moved)
+	assert.Equal(t, n.Pages, n.FreePages)
+}
+
+// A stage that fails every batch makes the engine say so, at once and for good;
+// requests that fail on their own do not.
+func TestAStageThatAlwaysFails(t *testing.T) {
+	build := func(t *testing.T) (*model.Model, *sick, *trap) {
+		m := parse(t)
+		layer := &sick{Layer: m.Layers[2], device: "cpu:0"}
+		bad := &trap{Layer: m.Layers[1], token: 13, spring: func(kernels.Queue) { panic("this request") }}
+		m.Layers[1], m.Layers[2] = bad, layer
+		return m, layer, bad
+	}
+	m, layer, _ := build(t)
+	e, err := generate.New(t.Context(), m, on("cpu:0", pipeline.WithFailureLimit(3)))
+	require.NoError(t, err)
+	for range 10 {
+		_, err := e.Generate(t.Context(), generate.Request{Tokens: []int32{1, 13}})
+		require.ErrorContains(t, err, "this request")
+		require.NotErrorIs(t, err, pipeline.ErrFailing)
+	}
+	_, err = e.Generate(t.Context(), request(1))
+	require.NoError(t, err, "bad requests don't make a good engine fail")
+
+	layer.ill.Store(true)
+	for range 4 {
+		_, err = e.Generate(t.Context(), request(1))
+		require.ErrorContains(t, err, "the device is gone")
+	}
+	_, err = e.Generate(t.Context(), request(1))
+	require.ErrorIs(t, err, pipeline.ErrFailing)
+	var at *stage.Error
+	require.ErrorAs(t, err, &at, "it says where")
+	assert.Equal(t, "block 1", at.Layer)
+	assert.Zero(t, e.Counts().Routes)
+	require.NoError(t, e.Close())
+}
+
+// Draining, each request that was taken comes to its end, the others are refused
+// before they begin.
+func TestDrain(t *testing.T) {
+	m := parse(t)
+	e, err := generate.New(t.Context(), m, on("cpu/2"), generate.WithMaxSeqs(2))
+	require.NoError(t, err)
+	var wait sync.WaitGroup
+	begun := make(chan struct{}, 6)
+	var whole, refused atomic.Int64
+	for i := range 6 {
+		wait.Go(func() {
+			n := 0
+			for _, err := range e.Stream(t.Context(), generate.Request{Prompt: openings[i], MaxTokens: 60, IgnoreEnd: true}) {
+				if err != nil {
+					assert.ErrorIs(t, err, generate.ErrClosed)
+					assert.Zero(t, n)
+					refused.Add(1)
+					return
+				}
+				if n++; n == 1 {
+					begun <- struct{}{}
+				}
+			}
+			assert.Equal(t, 61, n)
+			whole.Add(1)
+		})
+	}
+	<-begun
+	require.NoError(t, e.Drain(t.Context()))
+	wait.Wait()
+	assert.Positive(t, whole.Load())
+	assert.EqualValues(t, 6, whole.Load()+refused.Load())
+	_, err = e.Generate(t.Context(), generate.Request{Prompt: "x"})
+	assert.ErrorIs(t, err, generate.ErrClosed)
+
+	e, err = generate.New(t.Context(), parse(t), on("cpu"))
+	require.NoError(t, err)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range e.Stream(t.Context(), generate.Request{Prompt: "Once", IgnoreEnd: true}) {
+		assert.ErrorIs(t, e.Drain(ended), context.Canceled, "a drain that may not wait ends what runs")
+		break
+	}
+	require.NoError(t, e.Close())
+}

@@ -1,0 +1,53 @@
+package stage_test
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/leat-dev/leat/stage"
+)
+
+func TestTraffic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := stage.NewTraffic()
+		time.Sleep(time.Second)
+		assert.Zero(t, f.Empty(), "up to the latest Enter")
+		f.Enter()
+		assert.Equal(t, time.Second, f.Empty())
+		f.Enter()
+		time.Sleep(time.Second)
+		f.Leave()
+		assert.Equal(t, 1, f.Batches())
+		time.Sleep(time.Second)
+		f.Leave()
+		time.Sleep(5 * time.Second)
+		f.Enter()
+		assert.Equal(t, 6*time.Second, f.Empty())
+		assert.Equal(t, 1, f.Batches())
+	})
+	var none *stage.Traffic
+	none.Enter()
+	none.Leave()
+	assert.Zero(t, none.Empty())
+	assert.Zero(t, none.Batches())
+}
+
+func TestTrafficOfMany(t *testing.T) {
+	f, began := stage.NewTraffic(), time.Now()
+	var wait sync.WaitGroup
+	for range 4 {
+		wait.Go(func() {
+			for range 1000 {
+				f.Enter()
+				f.Leave()
+			}
+		})
+	}
+	wait.Wait()
+	assert.Zero(t, f.Batches())
+	assert.LessOrEqual(t, f.Empty(), time.Since(began))
+}

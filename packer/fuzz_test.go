@@ -102,6 +102,7 @@ func hostile(in *numbers) ([]Entry, []Device) {
 				Weights: in.bytes(),
 				State:   in.bytes(),
 				Shared:  []string{"", "", "table"}[in.next()%3],
+				Own:     []int64{0, 0, 0, in.bytes()}[in.next()%4],
 				Fixed:   in.seconds(),
 				PerRow:  in.seconds(),
 			})

@@ -64,11 +64,9 @@ func (l *load) add() {
 	l.To++
 	l.last = c.Weights + c.State
 	if c.Shared != "" {
-		// Entries may have weights of their own beside the shared ones (a tied
-		// head and its norm): the largest of a name counts.
-		counted := l.shared[c.Shared]
-		l.last -= min(counted, c.Weights)
-		l.shared[c.Shared] = max(counted, c.Weights)
+		counted, shared := l.shared[c.Shared], c.Weights-c.Own
+		l.last -= min(counted, shared)
+		l.shared[c.Shared] = max(counted, shared)
 	}
 	l.bytes += l.last
 	l.seconds += c.Fixed + c.PerRow

@@ -17,6 +17,7 @@ type Cost struct {
 	Weights int64   // bytes of weights, as they will lie on that device
 	State   int64   // bytes that requests leave behind there: key/value pages of one replica
 	Shared  string  // weights under one non-empty name are counted once a run (a tied head); see Memory
+	Own     int64   // bytes of Weights that lie beside the shared ones (the head's norm)
 	Fixed   float64 // seconds a batch, whatever its rows: with replicas, from one batch to the next
 	PerRow  float64 // seconds a row
 }

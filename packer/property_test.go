@@ -68,7 +68,8 @@ func judge(entries []Entry, devices []Device, runs []Run) verdict {
 			if c.Shared == "" {
 				own += c.Weights
 			} else {
-				shared[c.Shared] = max(shared[c.Shared], c.Weights)
+				own += c.Own
+				shared[c.Shared] = max(shared[c.Shared], c.Weights-c.Own)
 			}
 		}
 		for i, replica := range append([]Replica{{d.Name, d.Budget, d.Overhead, d.Memory, d.Run}}, d.Also...) {
@@ -181,6 +182,7 @@ func instance(r *rand.Rand, plain bool) ([]Entry, []Device) {
 				Fixed:   float64(r.IntN(4)) / 2,
 				PerRow:  float64(r.IntN(4)),
 			}
+			c.Own = min(c.Weights, max(0, int64(r.IntN(6))-3))
 			if alike && len(entries[i].Costs) > 0 {
 				c = entries[i].Costs[0]
 			}

@@ -33,6 +33,8 @@ func validate(entries []Entry, devices []Device) error {
 			switch {
 			case c.Weights < 0 || c.State < 0:
 				return fmt.Errorf("%s on %s: %d bytes of weights and %d of state", e.label(i), devices[d].label(d), c.Weights, c.State)
+			case c.Own < 0 || c.Own > c.Weights:
+				return fmt.Errorf("%s on %s: %d bytes of weights of its own, of %d", e.label(i), devices[d].label(d), c.Own, c.Weights)
 			case !isTime(c.Fixed) || !isTime(c.PerRow):
 				return fmt.Errorf("%s on %s: %g seconds a batch and %g a row", e.label(i), devices[d].label(d), c.Fixed, c.PerRow)
 			case c.Weights > math.MaxInt64-*sum || c.State > math.MaxInt64-*sum-c.Weights:

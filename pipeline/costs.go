@@ -201,14 +201,8 @@ func (p *Plan) replica(r packer.Run, at device.Place, costs []packer.Cost, copie
 	for i, c := range costs {
 		own := Entry{Name: p.layers[r.From+i].Name(), Weights: c.Weights, State: c.State, Seconds: c.Fixed + c.PerRow}
 		if shared := [2]string{at.Info.Name, c.Shared}; c.Shared != "" {
-			// The least that goes by a name is what its users share: others have
-			// weights of their own beside (a tied head and its norm).
-			if lies, ok := there[shared]; ok {
-				own.Weights -= min(lies, c.Weights)
-				there[shared] = min(lies, c.Weights)
-			} else {
-				there[shared] = c.Weights
-			}
+			own.Weights -= min(there[shared], c.Weights-c.Own)
+			there[shared] = max(there[shared], c.Weights-c.Own)
 		}
 		s.Entries = append(s.Entries, own)
 		s.Weights += own.Weights

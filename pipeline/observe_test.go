@@ -1,8 +1,10 @@
 package pipeline_test
 
 import (
+	"bytes"
 	"fmt"
 	"runtime"
+	"runtime/trace"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -23,7 +25,7 @@ func lasting(times ...time.Duration) (layers []stage.Layer) {
 		layers = append(layers, &stagetest.Rows{
 			Called: fmt.Sprintf("block %d", i),
 			Width:  1,
-			Batch:  func(int) error { time.Sleep(d); return nil },
+			Batch:  func(int) error { <-time.After(d); return nil },
 			Costs:  packer.Cost{Fixed: 1},
 		})
 	}
@@ -44,7 +46,7 @@ func TestWhereTimeGoes(t *testing.T) {
 				send(t, p, 1, 2)
 			}
 		}()
-		time.Sleep(35 * ms)
+		<-time.After(35 * ms)
 		synctest.Wait()
 		now := p.Stats()
 		assert.Equal(t, 0, now[0].Queue)
@@ -55,7 +57,7 @@ func TestWhereTimeGoes(t *testing.T) {
 		assert.Equal(t, stage.Stats{Busy: 30 * ms, Blocked: 10 * ms, Batches: 3, Rows: 6}, p.Stats()[0].Stats)
 		assert.Equal(t, stage.Stats{Busy: 90 * ms, Batches: 3, Rows: 6}, p.Stats()[1].Stats)
 
-		time.Sleep(time.Second) // nobody has work: that is nobody's bubble
+		<-time.After(time.Second) // nobody has work: that is nobody's bubble
 		send(t, p, 1)
 		p.Release(<-p.Done())
 		assert.Equal(t, stage.Stats{Busy: 40 * ms, Blocked: 10 * ms, Bubbles: 60 * ms, Batches: 4, Rows: 7}, p.Stats()[0].Stats)
@@ -179,4 +181,20 @@ func TestObserverOfAPipeline(t *testing.T) {
 	assert.True(t, told.filled[0].Began.Before(told.filled[0].Ended))
 	assert.EqualValues(t, 1, p.Stats().Rows.Count())
 	assert.EqualValues(t, 5, p.Stats().Rows.Sum)
+}
+
+// The work of a stage is a region of Go's own traces.
+func TestRegions(t *testing.T) {
+	var text bytes.Buffer
+	if err := trace.Start(&text); err != nil {
+		t.Skip(err)
+	}
+	defer trace.Stop()
+	p, err := start(t, doubling(2), pipeline.WithDevices("cpu"))
+	require.NoError(t, err)
+	send(t, p, 1)
+	p.Release(<-p.Done())
+	require.NoError(t, p.Close())
+	trace.Stop()
+	assert.Contains(t, text.String(), "blocks 0-1")
 }

@@ -2,7 +2,9 @@ package pipeline_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/leat-dev/leat/device"
 	"github.com/leat-dev/leat/kernels"
+	"github.com/leat-dev/leat/model"
 	"github.com/leat-dev/leat/packer"
 	"github.com/leat-dev/leat/pipeline"
 	"github.com/leat-dev/leat/stage"
@@ -201,6 +204,31 @@ func TestReplicasHoldWhatIsPlanned(t *testing.T) {
 		for name, bytes := range planned {
 			assert.Equal(t, bytes, device.InUse(name), "%s of %s", name, list)
 		}
+		require.NoError(t, l.Close())
+	}
+}
+
+// The same of a model whose head is read apart from its embedding: it lies once on
+// a device, the norm before it once a replica.
+func TestReplicasOfAModelHoldWhatIsPlanned(t *testing.T) {
+	const path = "../shared/models/stories260K.gguf"
+	m, err := model.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skip(path, " isn't there")
+	}
+	require.NoError(t, err)
+	defer func() { require.NoError(t, m.Close()) }()
+	for _, list := range []string{replicated(2), replicated(2, 1), replicated(1, 2), replicated(4, 2)} {
+		plan, err := pipeline.NewPlan(t.Context(), m.Layers, pipeline.WithDevices(list), pipeline.WithMaxBatch(16),
+			pipeline.WithState(stage.Config{Pages: 3, KV: kernels.F16, MaxTables: 8}))
+		require.NoError(t, err)
+		var bytes int64
+		for _, s := range plan.Stages {
+			bytes += s.Bytes()
+		}
+		l, err := plan.Start(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, bytes, device.InUse("cpu:0"), list)
 		require.NoError(t, l.Close())
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +20,7 @@ import (
 	"github.com/leat-dev/leat/kernels"
 	"github.com/leat-dev/leat/packer"
 	"github.com/leat-dev/leat/pipeline"
+	"github.com/leat-dev/leat/pipeline/placement"
 	"github.com/leat-dev/leat/stage"
 )
 
@@ -70,15 +73,14 @@ func replicated(counts ...int) string {
 	return strings.Join(entries, ",")
 }
 
-// go by a route.
-func submit(t testing.TB, l *pipeline.Line, route int, tokens ...int32) *stage.Batch {
+// submit is send by a route.
+func submit(t testing.TB, l *pipeline.Line, route int, tokens ...int32) {
 	b := <-l.Free()
 	b.Route = route
 	for i, token := range tokens {
 		b.Header.Append(token, int32(i), 0, true)
 	}
 	require.NoError(t, l.Submit(t.Context(), b))
-	return b
 }
 
 func TestABatchGoesByItsRoute(t *testing.T) {
@@ -97,8 +99,7 @@ func TestABatchGoesByItsRoute(t *testing.T) {
 			sent := 0
 			for range rounds {
 				for i := range n * routes { // as many as there are
-					b := submit(t, l, i%routes, int32(i))
-					b.Tag = nil
+					submit(t, l, i%routes, int32(i))
 					sent++
 				}
 				last := slices.Repeat([]int{-1}, routes)
@@ -473,5 +474,36 @@ func TestDoAvoidsABrokenReplica(t *testing.T) {
 	replicas := p.Stats().Stages[0].Replicas
 	for _, i := range []int{0, 2, 3} {
 		assert.Greater(t, replicas[i].Batches, int64(calls/4), "the others share its work")
+	}
+}
+
+// A placement may have replicas; a device of theirs that is missing is a device
+// that is missing.
+func TestPlacementsWithReplicas(t *testing.T) {
+	file := func(text string) pipeline.Option {
+		path := filepath.Join(t.TempDir(), "placement.json")
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return pipeline.WithPlacement(path)
+	}
+	layers := marking(3)
+	plan, err := pipeline.NewPlan(t.Context(), layers, file(`{"version":1,"layers":{"0-1":"cpu:0=1GiB|cpu:0@2","2":"cpu:0"},
+		"stages":[{"device":"cpu:0|cpu:0","from":0,"to":2},{"device":"cpu:0","from":2,"to":3}]}`))
+	require.NoError(t, err)
+	assert.Equal(t, 2, plan.Routes())
+	assert.Equal(t, "cpu:0=1073741824|cpu:0@2", plan.Stages[0].Place)
+
+	plan, err = pipeline.NewPlan(t.Context(), layers, file(`{"version":1,"layers":{"0-1":"cpu:0|cpu:4095","2":"cpu:0"},"fallback":"cpu"}`))
+	require.NoError(t, err)
+	assert.Equal(t, 1, plan.Routes())
+	assert.Len(t, plan.Notes, 2)
+
+	for text, want := range map[string]string{
+		`{"version":1,"layers":{"0":"cpu:0|cpu:0","1-2":"cpu:0|cpu:0|cpu:0"}}`: `$.layers["0"]: cpu:0|cpu:0: 2 replicas, and cpu:0|cpu:0|cpu:0 has 3`,
+		`{"version":1,"layers":{"0":"cpu:0|cuda:0","*":"cpu:0"}}`:              "different kinds",
+		`{"version":1,"layers":{"0":"cpu:0|cpu/2","*":"cpu:0"}}`:               "cpu/2 stands for 2 devices",
+	} {
+		_, err = pipeline.NewPlan(t.Context(), layers, file(text))
+		require.ErrorAs(t, err, new(*placement.Error))
+		assert.ErrorContains(t, err, want)
 	}
 }

@@ -138,3 +138,27 @@ func TestOpsOfNoRows(t *testing.T) {
 	}
 	r.run(func(q kernels.Queue) { q.MatMul(l.x, nil) })
 }
+
+// A base is added to the page numbers of the header, and to nothing else.
+func TestBaseMovesPages(t *testing.T) {
+	for _, typ := range cacheTypes {
+		r := newRig(t, 0)
+		l := newLayer(r, typ)
+		on := func(base int, pages ...int32) ([]float32, []byte) {
+			made, err := r.q.NewCache(kernels.CacheSpec{Type: typ, Heads: 2, HeadDim: 64, Pages: 7})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, made.Free()) }()
+			h := l.clone().header
+			copy(h.Pages, pages)
+			l := *l
+			l.cache, l.rows = made, r.rows(h)
+			l.rows.Base = base
+			r.run(func(q kernels.Queue) { l.ops()["StoreKV"](q); l.ops()["Attention"](q) })
+			return slices.Clone(read(l.y)), slices.Clone(made.(*cache).buf.Bytes())
+		}
+		y, mem := on(0, 6, 4)
+		based, basedMem := on(4, 2, 0)
+		require.Equal(t, y, based)
+		require.Equal(t, mem, basedMem)
+	}
+}

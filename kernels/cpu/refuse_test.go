@@ -83,7 +83,14 @@ func TestOpsRefuse(t *testing.T) {
 		{"StoreKV", func(l *layer) { header(l, func(h *kernels.Header) { h.Pages[1] = 3 }) }, []string{"row 32", "page 3", "cache of 3"}},
 		{"StoreKV", func(l *layer) { header(l, func(h *kernels.Header) { h.Pages[1] = -3 }) }, []string{"row 32", "page -3"}},
 
+		{"StoreKV", func(l *layer) { l.rows.Base = 1 }, []string{"row 0", "page 2 from page 1 on", "cache of 3"}},
+		{"StoreKV", func(l *layer) { l.rows.Base = math.MaxInt }, []string{"row 0", "page 2 from page", "cache of 3"}},
+		{"StoreKV", func(l *layer) { l.rows.Base = -1 }, []string{"page numbers begin at -1"}},
+		{"StoreKV", func(l *layer) { header(l, func(h *kernels.Header) { h.Pages[0] = -1 }); l.rows.Base = 1 }, []string{"page -1"}},
+
 		{"Attention", func(l *layer) { l.cache = nil }, []string{"cache"}},
+		{"Attention", func(l *layer) { l.rows.Base = 1 }, []string{"page 2 from page 1 on", "cache of 3"}},
+		{"Attention", func(l *layer) { header(l, func(h *kernels.Header) { h.Pages[0] = -1 }); l.rows.Base = 2 }, []string{"page -1"}},
 		{"Attention", func(l *layer) { l.y.Cols = 256 }, []string{"dst", "[40, 256]"}},
 		{"Attention", func(l *layer) { l.q, l.y = l.products[2].Dst, l.products[2].Dst }, []string{"q has 1 columns", "64", "2"}},
 		{"Attention", func(l *layer) { header(l, func(h *kernels.Header) { h.Positions[0] = -2 }) }, []string{"row 0", "position -2"}},

@@ -26,7 +26,11 @@ func (h *head) Shape() stage.Shape {
 
 func (h *head) Cost(d device.Info, _ stage.Config) (packer.Cost, error) {
 	c, err := cost(d, []kernels.Matrix{h.norm, h.output.matrix}, nil)
-	c.Shared = h.output.matrix.Name
+	if err != nil {
+		return c, err
+	}
+	norm, err := cost(d, []kernels.Matrix{h.norm}, nil)
+	c.Shared, c.Own = h.output.matrix.Name, norm.Weights
 	return c, err
 }
 

@@ -3,6 +3,7 @@ package arch
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/leat-dev/leat/model/gguf"
 )
@@ -80,18 +81,17 @@ func (k *keys) without(name, what string) {
 // changes are keys that change an architecture's mathematics, with the values
 // that leave it as it is. The names are those that GGUF files use.
 var changes = []struct {
-	name     string
-	neutral  float64
-	neutral2 float64
+	name    string
+	neutral []float64
 }{
-	{"attention.clamp_kqv", 0, 0},
-	{"attention.max_alibi_bias", 0, 0},
-	{"attention.scale", 0, 0},
-	{"attn_logit_softcapping", 0, 0},
-	{"final_logit_softcapping", 0, 0},
-	{"logit_scale", 0, 1},
-	{"residual_scale", 0, 1},
-	{"embedding_scale", 0, 1},
+	{"attention.clamp_kqv", []float64{0}},
+	{"attention.max_alibi_bias", []float64{0}},
+	{"attention.scale", []float64{0}},
+	{"attn_logit_softcapping", []float64{0}},
+	{"final_logit_softcapping", []float64{0}},
+	{"logit_scale", []float64{0, 1}},
+	{"residual_scale", []float64{0, 1}},
+	{"embedding_scale", []float64{0, 1}},
 }
 
 // plain refuses a file that changes the architecture by a key.
@@ -100,7 +100,7 @@ func (k *keys) plain() {
 		v, ok, err := k.file.Float(k.prefix + c.name)
 		if err != nil {
 			k.fail(err)
-		} else if ok && v != c.neutral && v != c.neutral2 {
+		} else if ok && !slices.Contains(c.neutral, v) {
 			k.wrong("key %s%s is %v: that is not supported yet", k.prefix, c.name, v)
 		}
 	}

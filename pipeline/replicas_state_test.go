@@ -211,7 +211,7 @@ func TestReplicasHoldWhatIsPlanned(t *testing.T) {
 // The same of a model whose head is read apart from its embedding: it lies once on
 // a device, the norm before it once a replica.
 func TestReplicasOfAModelHoldWhatIsPlanned(t *testing.T) {
-	const path = "../shared/models/stories260K.gguf"
+	const path = "../../shared/models/stories260K.gguf"
 	m, err := model.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skip(path, " isn't there")

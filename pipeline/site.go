@@ -39,21 +39,29 @@ func Survey(ctx context.Context, layers []stage.Layer, options ...Option) (*Site
 	case c.Placement != "":
 		err = s.placed()
 	case c.Imagined:
-		s.places, err = device.WhatIf(c.Devices)
+		if s.places, err = device.WhatIf(c.Devices); err == nil {
+			err = s.listed()
+		}
 	default:
 		if s.places, err = device.Resolve(c.Devices, c.Threads); err == nil {
-			err = s.measure(ctx)
+			err = s.listed()
 		}
-	}
-	if err == nil && s.runs == nil {
-		if i, uneven := even(s.places); uneven != nil {
-			err = &device.ListError{Entry: s.places[i].Name(), Reason: uneven.Error()}
+		if err == nil {
+			err = s.measure(ctx)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// listed says whether the places of a list go together.
+func (s *Site) listed() error {
+	if i, err := even(s.places); err != nil {
+		return &device.ListError{Entry: s.places[i].Name(), Reason: err.Error()}
+	}
+	return nil
 }
 
 // measure fills in the speeds of the places, where there is something to

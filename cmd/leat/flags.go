@@ -51,7 +51,7 @@ func (f *pipelineFlags) add(flags *pflag.FlagSet, maxSeqs int) {
 		kvMemory: -1,
 		reserve:  -1,
 	}
-	read(flags, "devices", device.Auto, "devices in forward order, `LIST`: cpu, cpu:0-3, cuda:0=20GiB@3, …; cpu/N makes N of all cores; auto: every GPU, then the CPU", &f.devices, deviceList)
+	read(flags, "devices", device.Auto, "devices in forward order, `LIST`: cpu, cpu:0-3, cuda:0=20GiB@3, …; cpu/N makes N of all cores; A|B is one stage on both; auto: every GPU, then the CPU", &f.devices, deviceList)
 	flags.StringVar(&f.placement, "placement", "", "place each layer as `FILE` says (JSON); not together with --devices or --pack")
 	read(flags, "pack", string(pipeline.Balanced), "`HOW` layers are cut into runs: first-fit or balanced", &f.pack, pack)
 	read(flags, "inflight", "auto", "micro-batches in flight, `N` or auto: as many as stages", &f.inFlight, orAuto(whole(1, 1<<16)))

@@ -211,3 +211,10 @@ func ExamplePlan_FailureLimit() {
 	fmt.Println(planned(pipeline.WithFailureLimit(5)).FailureLimit())
 	// Output: 5
 }
+
+func ExampleLine_Room() {
+	line := running()
+	defer line.Close()
+	fmt.Println(line.Room(0)) // nothing was sent yet
+	// Output: true
+}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/packer"
 	"github.com/leat-dev/leat/pipeline/histogram"
 	"github.com/leat-dev/leat/stage"
 )
@@ -40,6 +41,23 @@ type Line struct {
 	closed bool
 	once   sync.Once
 	failed error
+	depth  int // of the links into the first stage
+}
+
+var starting sync.Mutex
+
+// stillFits says whether the budgets hold what the plan needs beside what other
+// pipelines of the process have taken since it was made.
+func (p *Plan) stillFits() error {
+	for _, s := range p.Stages {
+		for _, r := range s.Each() {
+			if held := device.InUse(r.Device.Name); r.Budget > 0 && r.Bytes() > r.Budget-held {
+				return fmt.Errorf("%w: %s on %s needs %s of a budget of %s, of which other pipelines of this process hold %s by now",
+					packer.ErrNoFit, r.Layers, r.Device.Name, device.FormatSize(r.Bytes()), device.FormatSize(r.Budget), device.FormatSize(held))
+			}
+		}
+	}
+	return nil
 }
 
 // Start opens the plan's devices, loads the layers onto them and starts the
@@ -47,6 +65,11 @@ type Line struct {
 func (p *Plan) Start(ctx context.Context) (_ *Line, err error) {
 	if p.config.Imagined {
 		return nil, errors.New("a plan for imagined devices can't be started")
+	}
+	starting.Lock() // two that were planned at the same time must not both fill a budget
+	defer starting.Unlock()
+	if err := p.stillFits(); err != nil {
+		return nil, err
 	}
 	n := p.stage.InFlight
 	l := &Line{
@@ -140,6 +163,14 @@ func (l *Line) Submit(ctx context.Context, b *stage.Batch) error {
 		l.traffic.Leave()
 	}
 	return err
+}
+
+// Room says that the link to the first stage of a route isn't full, so that a
+// Submit by who alone submits wouldn't block. A link without a buffer
+// (WithQueue(0)) never has room: to submit is to wait for the stage.
+func (l *Line) Room(route int) bool {
+	first := l.links[0]
+	return first[route%len(first)].Len() < l.depth
 }
 
 // Done is where batches come out, those of one route in the order of Submit, with

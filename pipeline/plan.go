@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/leat-dev/leat/device"
 	"github.com/leat-dev/leat/packer"
@@ -120,12 +121,35 @@ func (p *Plan) Crossings() int {
 
 // Speedup is how many times as many batches the plan is expected to do as the
 // fastest of its devices would with all layers, were there room.
+//
+// Stages on the same cores, or the same GPU, take turns.
 func (p *Plan) Speedup() float64 {
-	slowest := p.Stages[p.Slowest()].Seconds
-	if slowest == 0 {
+	busiest := 0.0
+	turns := map[string]float64{} // a core's, or a GPU's, seconds for each batch
+	for _, s := range p.Stages {
+		replicas := s.Each()
+		for _, r := range replicas {
+			for _, where := range r.units() {
+				turns[where] += r.Seconds / float64(len(replicas))
+				busiest = max(busiest, turns[where])
+			}
+		}
+	}
+	if busiest == 0 {
 		return 1
 	}
-	return p.alone / slowest
+	return p.alone / busiest
+}
+
+// units are the cores of a stage's device, or the device.
+func (s StagePlan) units() (names []string) {
+	if s.Device.Kind != device.CPU || len(s.Device.Cores) == 0 {
+		return []string{s.Device.Name}
+	}
+	for _, core := range s.Device.Cores {
+		names = append(names, fmt.Sprint(core))
+	}
+	return names
 }
 
 // Slowest is the stage that a batch takes longest in, which sets the pace.

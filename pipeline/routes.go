@@ -86,6 +86,9 @@ func (l *Line) connect() {
 			// from the others: whatever is in flight has room before it.
 			depth = max(depth, p.stage.InFlight)
 		}
+		if i == 0 {
+			l.depth = depth
+		}
 		links := make([]stage.Link, k)
 		for j := range links {
 			links[j] = stage.Shared(stage.NewLink(depth), len(met(j, k, before, p.routes)))

@@ -10,8 +10,26 @@ import (
 	"github.com/leat-dev/leat/stage"
 )
 
-// send fills free batches while there are rows for them.
+// submitted is a batch that the sender has sent, or couldn't.
+type submitted struct {
+	batch *stage.Batch
+	err   error
+}
+
+// sender waits in place of the engine where the way into the pipeline is full:
+// meanwhile tokens are handed out and requests are cancelled.
+func (e *Engine) sender() {
+	for b := range e.outgoing {
+		e.sent <- submitted{b, e.pipeline.Submit(context.Background(), b)} // has room: one at a time
+	}
+}
+
+// send fills free batches while there are rows for them, and while one can be
+// sent: until then its rows may yet change.
 func (e *Engine) send() {
+	if e.sending {
+		return
+	}
 	for idle := 0; idle < 2*len(e.schedule.lanes); {
 		l, waits := e.schedule.next(e.plan.config.maxWait > 0 && !e.waited)
 		if l == nil {
@@ -37,6 +55,11 @@ func (e *Engine) send() {
 			e.held, e.waited = nil, false
 			e.measures.sent(f)
 			l.flights++
+			if !e.pipeline.Room(b.Route) {
+				e.sending = true
+				e.outgoing <- b // has room: nothing else is being sent
+				return
+			}
 			if err := e.pipeline.Submit(context.Background(), b); err != nil {
 				e.receive(b, err)
 			}
@@ -82,8 +105,8 @@ func (e *Engine) results(b *stage.Batch, f *flight) {
 	}
 }
 
-// failures deals with a batch that failed. Where other lanes work, its sequences
-// are computed again there, once; else they end with the error. When batch after
+// failures deals with a batch that failed. Where there are lanes on which its
+// sequences haven't failed yet, they are computed again there; else they end with the error. When batch after
 // batch fails, a row of the engine's own is sent down the lane: if that fails
 // too it isn't the requests, and the lane is given up.
 func (e *Engine) failures(f *flight, err error) {
@@ -107,9 +130,9 @@ func (e *Engine) failures(f *flight, err error) {
 func (e *Engine) spoil(l *lane, s *sequence, err error) {
 	switch {
 	case s.ended || s.spoiled:
-	case s != l.probe && s.avoid == nil && e.schedule.others(l) > 0:
+	case s != l.probe && e.schedule.untried(s, l):
 		e.schedule.moved++
-		s.avoid, s.spoiled = l, true
+		s.avoid, s.spoiled = append(s.avoid, l), true
 		if !s.yielding {
 			l.yield(s)
 		}
@@ -148,7 +171,7 @@ func (e *Engine) result(s *sequence, logits []float32) {
 		s.tokens = append(s.tokens, id)
 		text, stopped := s.writer.add(id)
 		t := Token{ID: id, Text: text}
-		if s.logProbs {
+		if s.logProbs && argMax(logits) >= 0 { // a sampler may have changed them
 			t.LogProb = logProb(logits, id)
 		}
 		e.measures.wrote(s, s.outbox.put(step{Token: t}))
@@ -170,6 +193,9 @@ func (e *Engine) choose(s *sequence, logits []float32) (id int32, err error) {
 			err = fmt.Errorf("the sampler panicked: %v", value)
 		}
 	}()
+	if argMax(logits) < 0 {
+		return 0, fmt.Errorf("no logit of token %d is a number", len(s.tokens))
+	}
 	id, err = s.sampler.Sample(logits, s.tokens)
 	if err == nil && (id < 0 || int(id) >= e.vocab) {
 		err = fmt.Errorf("the sampler chose token %d: the model has tokens 0 to %d", id, e.vocab-1)

@@ -25,7 +25,7 @@ func (e *Engine) Counts() Counts {
 
 func (c *scheduler) counts() Counts {
 	n := Counts{
-		Routes:  c.others(nil),
+		Routes:  c.up(),
 		Running: c.running,
 		Waiting: len(c.waiting),
 		Yields:  c.yields,

@@ -16,6 +16,7 @@ import (
 	"github.com/leat-dev/leat/model"
 	"github.com/leat-dev/leat/model/tokenizer"
 	"github.com/leat-dev/leat/pipeline"
+	"github.com/leat-dev/leat/stage"
 )
 
 // Engine runs one model. Its methods may be called from any goroutine.
@@ -33,7 +34,10 @@ type Engine struct {
 	measures measures
 
 	arrivals  chan *sequence
-	pokes     chan struct{} // holds one: a sequence was cancelled, or its caller has taken something
+	pokes     chan struct{}     // holds one: a sequence was cancelled, or its caller has taken something
+	outgoing  chan *stage.Batch // to the sender; has room for one
+	sent      chan submitted    // from it; has room for one
+	sending   bool              // it has one
 	questions chan chan Counts
 	ended     chan struct{} // closed: the engine's goroutine has ended
 	draining  chan struct{} // closed: nothing new is taken
@@ -81,12 +85,15 @@ func (p *Plan) Start(ctx context.Context) (*Engine, error) {
 		measures:  newMeasures(),
 		arrivals:  make(chan *sequence),
 		pokes:     make(chan struct{}, 1),
+		outgoing:  make(chan *stage.Batch, 1),
+		sent:      make(chan submitted, 1),
 		questions: make(chan chan Counts),
 		ended:     make(chan struct{}),
 		draining:  make(chan struct{}),
 		closing:   make(chan struct{}),
 	}
 	e.running.Go(e.run)
+	e.running.Go(e.sender)
 	return e, nil
 }
 
@@ -149,7 +156,21 @@ func (e *Engine) Close() error {
 
 // run is the engine's goroutine.
 func (e *Engine) run() {
-	defer close(e.ended)
+	returned := false
+	defer func() {
+		if !returned { // a caller's sampler ended the goroutine (runtime.Goexit)
+			e.drain.Do(func() { close(e.draining) })
+			e.fail(errors.New("a sampler ended the engine's goroutine: the engine is closed"))
+		}
+		close(e.outgoing)
+		close(e.ended)
+	}()
+	e.serve()
+	returned = true
+}
+
+// serve deals with what comes, until the engine is closed.
+func (e *Engine) serve() {
 	for {
 		e.send()
 		arrivals, draining := e.arrivals, e.draining
@@ -185,6 +206,11 @@ func (e *Engine) run() {
 				if s.cancelled.Load() {
 					e.end(s, Cancelled, context.Canceled)
 				}
+			}
+		case o := <-e.sent:
+			e.sending = false
+			if o.err != nil {
+				e.receive(o.batch, o.err)
 			}
 		case answer := <-e.questions:
 			answer <- e.schedule.counts()

@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"math"
 	"slices"
 
 	"github.com/leat-dev/leat/kernels"
@@ -148,6 +149,10 @@ func (l *lane) grow(s *sequence, n int) bool {
 			s.own, s.table = append(s.own, page), append(s.table, page)
 			continue
 		}
+		if idle := l.stalled(); idle != nil && idle != s {
+			l.displace(idle)
+			continue
+		}
 		last := s
 		for _, other := range l.running {
 			if other.ended || other.yielding {
@@ -166,6 +171,24 @@ func (l *lane) grow(s *sequence, n int) bool {
 	return true
 }
 
+// stalled is a sequence that waits for its caller to take logits, if there is one.
+func (l *lane) stalled() *sequence {
+	for _, s := range l.running {
+		if s.scored && s.flying == 0 && s.prefilling() && s.pending() <= 0 && !s.ended {
+			return s
+		}
+	}
+	return nil
+}
+
+// displace makes a stalled sequence yield, and go behind all that wait.
+func (l *lane) displace(s *sequence) {
+	s.arrival = l.schedule.arrived
+	l.schedule.arrived++
+	l.schedule.yields++
+	l.yield(s)
+}
+
 // yield makes a sequence give up its pages and wait to be admitted again.
 func (l *lane) yield(s *sequence) {
 	l.unqueue(s)
@@ -177,7 +200,7 @@ func (l *lane) yield(s *sequence) {
 
 // try sends a row of nobody's down the lane, alone.
 func (l *lane) try() {
-	l.probe = &sequence{tokens: []int32{0}, prompt: 1, most: 1, scored: true, outbox: outbox{signal: make(chan struct{}, 1)}}
+	l.probe = &sequence{tokens: []int32{0}, prompt: 1, most: 1, scored: true, priority: math.MaxInt, outbox: outbox{signal: make(chan struct{}, 1)}}
 	l.schedule.running++
 	l.admit(l.probe)
 }

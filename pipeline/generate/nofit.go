@@ -28,7 +28,7 @@ type WayOut struct {
 // Error implements error.
 func (e *NoFit) Error() string {
 	if len(e.Ways) == 0 {
-		return e.Err.Error() + ": neither a shorter context, nor a smaller cache, nor fewer sequences would help: use more or larger devices, or smaller weights"
+		return e.Err.Error() + ": a shorter context, a smaller cache or fewer sequences alone would not help: use more or larger devices, or smaller weights"
 	}
 	ways := make([]string, len(e.Ways))
 	for i, w := range e.Ways {

@@ -181,3 +181,23 @@ func TestTwoEnginesShareADevice(t *testing.T) {
 	_, err := generate.NewPlan(t.Context(), parse(t), on(budget))
 	assert.ErrorIs(t, err, packer.ErrNoFit)
 }
+
+// Two plans that each fit alone don't both start.
+func TestPlansAreCheckedAgainWhenTheyStart(t *testing.T) {
+	plan := func() *generate.Plan {
+		p, err := generate.NewPlan(t.Context(), parse(t), on("cpu:0=5MiB"))
+		require.NoError(t, err)
+		return p
+	}
+	a, b := plan(), plan()
+	require.Greater(t, planned(a), int64(3<<20))
+	e, err := a.Start(t.Context())
+	require.NoError(t, err)
+	_, err = b.Start(t.Context())
+	assert.ErrorIs(t, err, packer.ErrNoFit)
+	assert.ErrorContains(t, err, "5.0 MiB")
+	require.NoError(t, e.Close())
+	e, err = b.Start(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, e.Close())
+}

@@ -2,7 +2,10 @@ package generate_test
 
 import (
 	"context"
+	"errors"
+	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -196,4 +199,79 @@ func TestDrain(t *testing.T) {
 		break
 	}
 	require.NoError(t, e.Close())
+}
+
+// samples is a caller's sampler.
+type samples func(logits []float32) (int32, error)
+
+func (f samples) Sample(logits []float32, _ []int32) (int32, error) { return f(logits) }
+
+// What a caller's sampler gets wrong ends its request alone.
+func TestSamplersThatGoWrong(t *testing.T) {
+	e := tale(t)
+	nan := float32(math.NaN())
+	for name, f := range map[string]samples{
+		"panics":  func([]float32) (int32, error) { panic("oh") },
+		"outside": func([]float32) (int32, error) { return 512, nil },
+		"fails":   func([]float32) (int32, error) { return 0, errors.New("no idea") },
+		"breaks logits": func(l []float32) (int32, error) {
+			for i := range l {
+				l[i] = nan
+			}
+			return 5, nil
+		},
+	} {
+		_, err := e.Generate(t.Context(), generate.Request{Prompt: "Once", MaxTokens: 3, LogProbs: true, Sampler: f})
+		if name != "breaks logits" {
+			assert.Error(t, err, name)
+		}
+		_, err = e.Generate(t.Context(), generate.Request{Prompt: "Once", MaxTokens: 3})
+		assert.NoError(t, err, "the next request after one that %s", name)
+	}
+	for _, bias := range []map[int32]float32{{512: 1}, {-1: 1}, {3: nan}} {
+		_, err := e.Generate(t.Context(), generate.Request{Prompt: "Once", Sampling: generate.Sampling{Bias: bias}})
+		assert.ErrorContains(t, err, "bias")
+	}
+}
+
+// A sampler that ends the engine's goroutine closes the engine: nobody waits for
+// ever.
+func TestSamplerThatEndsTheGoroutine(t *testing.T) {
+	m := parse(t)
+	e, err := generate.New(t.Context(), m, on("cpu"))
+	require.NoError(t, err)
+	var wait sync.WaitGroup
+	for i := range 4 {
+		wait.Go(func() {
+			r := generate.Request{Prompt: openings[i], IgnoreEnd: true}
+			if i == 2 {
+				r.Sampler = samples(func([]float32) (int32, error) { runtime.Goexit(); return 0, nil })
+			}
+			for range e.Stream(t.Context(), r) {
+			}
+		})
+	}
+	wait.Wait()
+	_, err = e.Generate(t.Context(), generate.Request{Prompt: "x"})
+	assert.ErrorIs(t, err, generate.ErrClosed)
+	require.NoError(t, e.Close())
+}
+
+// Who reads logits slowly doesn't keep others from their pages and places.
+func TestSlowReaderOfLogitsYields(t *testing.T) {
+	e := tale(t, generate.WithMaxSeqs(1))
+	n := 0
+	var rows [][]float32
+	for row, err := range e.Logits(t.Context(), make([]int32, 128)) {
+		require.NoError(t, err)
+		rows = append(rows, row)
+		if n++; n == 3 {
+			_, err := e.Generate(t.Context(), generate.Request{Prompt: "Once", MaxTokens: 3})
+			require.NoError(t, err)
+		}
+	}
+	assert.Len(t, rows, 128)
+	assert.Positive(t, e.Counts().Yields)
+	again := logits(t, e, make([]int32, 128))
+	assert.Equal(t, again, slices.Concat(rows...))
 }

@@ -43,6 +43,11 @@ func (s Sampling) Check() error {
 			return fmt.Errorf("%s of %v: it may be from 0 to %v", v.name, v.x, v.most)
 		}
 	}
+	for id, bias := range s.Bias {
+		if math.IsNaN(float64(bias)) || id < 0 {
+			return fmt.Errorf("bias %v of token %d", bias, id)
+		}
+	}
 	return nil
 }
 
@@ -81,8 +86,11 @@ func (s *sampler) Sample(logits []float32, before []int32) (int32, error) {
 		logits = s.penalize(logits, before)
 	}
 	best := argMax(logits)
-	if best < 0 {
+	switch {
+	case best < 0:
 		return 0, fmt.Errorf("no logit of token %d is a number", position)
+	case len(s.Bias) > 0 && math.IsInf(float64(logits[best]), -1):
+		return 0, fmt.Errorf("the biases leave no token for position %d", position)
 	}
 	if s.Temperature == 0 || math.IsInf(float64(logits[best]), 0) {
 		return best, nil

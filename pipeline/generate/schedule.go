@@ -48,10 +48,16 @@ func (c *scheduler) queue(s *sequence) { c.waiting = insert(c.waiting, s) }
 // admit lets waiting sequences in, in order, while a lane has pages for their
 // tokens.
 func (c *scheduler) admit() {
-	for len(c.waiting) > 0 && c.running < c.maxSeqs {
+	for len(c.waiting) > 0 {
 		s := c.waiting[0]
-		l := c.choose(s)
+		var l *lane
+		if c.running < c.maxSeqs {
+			l = c.choose(s)
+		}
 		if l == nil {
+			if c.displace() {
+				continue
+			}
 			return
 		}
 		c.waiting = slices.Delete(c.waiting, 0, 1)
@@ -60,13 +66,25 @@ func (c *scheduler) admit() {
 	}
 }
 
+// displace makes a sequence yield whose caller doesn't take the logits that are
+// there, and puts it behind all others. It is false where there is none.
+func (c *scheduler) displace() bool {
+	for _, l := range c.lanes {
+		if s := l.stalled(); s != nil {
+			l.displace(s)
+			return true
+		}
+	}
+	return false
+}
+
 // choose returns the lane that a sequence should run on, nil if it has to wait:
 // the one that has most of its beginning already; among equals, the one with most
 // pages to spare.
 func (c *scheduler) choose(s *sequence) (best *lane) {
 	shared, spare := 0, 0
 	for _, l := range c.lanes {
-		if l.down != nil || l == s.avoid && c.others(l) > 0 {
+		if l.down != nil || slices.Contains(s.avoid, l) && c.untried(s, nil) {
 			continue
 		}
 		n, unused := l.known(s)
@@ -81,14 +99,21 @@ func (c *scheduler) choose(s *sequence) (best *lane) {
 	return best
 }
 
-// others is how many lanes work beside one; nil: in all.
-func (c *scheduler) others(beside *lane) (n int) {
+// up is how many lanes work.
+func (c *scheduler) up() (n int) {
 	for _, l := range c.lanes {
-		if l.down == nil && l != beside {
+		if l.down == nil {
 			n++
 		}
 	}
 	return n
+}
+
+// untried says whether there is a lane beside one on which s hasn't failed.
+func (c *scheduler) untried(s *sequence, beside *lane) bool {
+	return slices.ContainsFunc(c.lanes, func(l *lane) bool {
+		return l != beside && l.down == nil && !slices.Contains(s.avoid, l)
+	})
 }
 
 // failed is why no lane works any more, nil while one does.

@@ -17,7 +17,7 @@ type sequence struct {
 
 	// Where its keys and values are.
 	lane     *lane    // nil while it waits
-	avoid    *lane    // that failed it once
+	avoid    []*lane  // that have failed it
 	path     []*block // shared blocks, from position 0
 	own      []int32  // the pages after them
 	table    []int32  // the numbers of all

@@ -129,6 +129,11 @@ func (e *Engine) sequence(r Request) (*sequence, error) {
 			return nil, fmt.Errorf("token %d: the model has tokens 0 to %d", t, e.vocab-1)
 		}
 	}
+	for id := range r.Bias {
+		if int(id) >= e.vocab {
+			return nil, fmt.Errorf("a bias for token %d: the model has tokens 0 to %d", id, e.vocab-1)
+		}
+	}
 	for _, stop := range r.Stop {
 		if stop == "" {
 			return nil, errors.New("an empty stop text would stop at once: leave it out")

@@ -102,16 +102,18 @@ func (p *Plan) lanes() []*lane {
 	var lanes []*lane
 	for route := range p.Routes() {
 		var devices []string
+		var shared []int
 		for _, s := range p.Stages {
 			at := s.Device
 			if k := len(s.Replicas); k > 0 {
 				at = s.Replicas[route%k]
 			}
 			devices = append(devices, at.Name)
+			shared = append(shared, p.Routes()/max(1, len(s.Replicas)))
 		}
 		lanes = append(lanes, &lane{
 			pages:   newPages(p.Pages),
-			pace:    newPace(devices, p.InFlight(), p.InFlightGiven(), p.MaxBatch()),
+			pace:    newPace(devices, shared, p.InFlight(), p.InFlightGiven(), p.MaxBatch()),
 			maxRows: p.MaxBatch(),
 			maxOut:  min(p.MaxBatch(), max(p.MaxSeqs, fewestOutputs)),
 			limit:   p.FailureLimit(),

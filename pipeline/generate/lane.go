@@ -215,6 +215,16 @@ func (l *lane) ready() (rows, enough int) {
 	return l.unsent() + len(l.decode), min(l.maxRows, share(seats, l.pace.groups(seats)))
 }
 
+// full says that as many batches are in flight as there are to be: what waits is
+// better sent together later.
+func (l *lane) full() bool {
+	if l.probe != nil {
+		return l.flights >= l.pace.inFlight
+	}
+	groups, _ := l.pace.batches(l.writing, l.unsent(), l.flights)
+	return l.flights >= groups
+}
+
 // unsent is how many rows wait in chunks.
 func (l *lane) unsent() (rows int) {
 	for _, s := range l.prefill {
@@ -239,19 +249,15 @@ func (l *lane) fill(b *stage.Batch, f *flight) int {
 		return len(b.Header.Tokens)
 	}
 	unsent := l.unsent()
-	decoding := min(l.maxRows, share(max(1, l.writing), l.pace.groups(l.writing)))
+	groups, size := l.pace.batches(l.writing, unsent, l.flights)
+	decoding := min(l.maxRows, share(max(1, l.writing), groups))
 	// However many decode, prompts that wait get a part of the batch.
 	outputs := l.fillDecoding(b, f, min(decoding, l.maxRows-min(unsent, max(1, l.maxRows/4))))
 	rows := len(b.Header.Tokens)
-	room := min(l.maxRows-rows, l.pace.chunk(unsent, l.writing))
-	// Half of the room is for whoever came first, half is shared out: a long
-	// prompt isn't held up by short ones, nor they by it.
-	first := room - room/2
-	each := max(leastChunk/4, room/2/max(1, len(l.prefill)))
+	l.grant(min(max(size-rows, leastChunk/2), l.maxRows-rows))
 	l.scratch = append(l.scratch[:0], l.prefill...)
 	for _, s := range l.scratch {
-		n := min(room, s.pending(), first+each)
-		first = max(0, first-n)
+		n := s.granted
 		if s.scored {
 			n = min(n, l.maxOut-outputs)
 		}
@@ -267,7 +273,6 @@ func (l *lane) fill(b *stage.Batch, f *flight) int {
 			}
 		}
 		outputs += l.put(b, f, s, n)
-		room -= n
 		if !s.prefilling() {
 			l.writing++
 			l.prefill = remove(l.prefill, s)
@@ -278,8 +283,26 @@ func (l *lane) fill(b *stage.Batch, f *flight) int {
 	return len(b.Header.Tokens)
 }
 
-// leastChunk is how many rows of a prompt are worth a batch of their own.
-const leastChunk = 64
+// grant shares out room among those with tokens left to send in chunks. Half of it
+// is for whoever came first, half for whoever has least left: a long prompt isn't
+// held up by short ones, nor they by it.
+func (l *lane) grant(room int) {
+	for _, s := range l.prefill {
+		s.granted = 0
+	}
+	give := func(to []*sequence, room int) (left int) {
+		for _, s := range to {
+			n := max(0, min(room, s.pending()-s.granted))
+			s.granted += n
+			room -= n
+		}
+		return room
+	}
+	left := give(l.prefill, room-room/2) + room/2
+	l.scratch = append(l.scratch[:0], l.prefill...)
+	slices.SortStableFunc(l.scratch, func(a, b *sequence) int { return a.pending() - b.pending() })
+	give(l.scratch, left)
+}
 
 // fillDecoding puts up to most rows that decode into b and returns how many.
 func (l *lane) fillDecoding(b *stage.Batch, f *flight, most int) (outputs int) {

@@ -10,7 +10,7 @@ import (
 
 // learn shows a pace stages that take a + b·n seconds.
 func learn(devices []string, inFlight int, a, b []float64) *pace {
-	p := newPace(devices, inFlight, false, 512)
+	p := newPace(devices, nil, inFlight, false, 512)
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 50 {
 		n := 1 + rng.IntN(64)
@@ -55,27 +55,70 @@ func TestGroupsAreAsManyAsKeepAllBusy(t *testing.T) {
 
 	assert.Equal(t, 1, learn(four, 4, equal, equal).groups(1), "a row alone is a batch alone")
 
-	fixed := newPace(four, 3, true, 512)
+	fixed := newPace(four, nil, 3, true, 512)
 	assert.Equal(t, 3, fixed.groups(64), "what was asked for")
-	unknown := newPace(four, 4, false, 512)
+	unknown := newPace(four, nil, 4, false, 512)
 	assert.Equal(t, 4, unknown.groups(64))
 }
 
 func TestChunksShortenTheWait(t *testing.T) {
 	two := []string{"a", "b"}
 	p := learn(two, 2, []float64{0.001, 0.001}, []float64{0.001, 0.001})
-	n := p.chunk(256, 0)
-	assert.Less(t, n, 128, "where rows are what costs, many chunks fill the stages sooner")
+	assert.Equal(t, leastChunk, p.chunk(256), "where rows are what costs, many chunks fill the stages sooner")
 	p = learn(two, 2, []float64{1, 1}, []float64{1e-5, 1e-5})
-	assert.Equal(t, 256, p.chunk(256, 0), "where batches are what costs, one")
+	assert.Equal(t, 256, p.chunk(256), "where batches are what costs, one")
+	p = learn(two, 2, []float64{0.016, 0.016}, []float64{0.001, 0.001})
+	assert.Equal(t, 128, p.chunk(1024), "the best is √(1024·16)")
 	one := learn([]string{"a"}, 1, []float64{0.001}, []float64{0.001})
-	assert.Equal(t, 500, one.chunk(4000, 0), "a lone stage takes about all that a batch holds")
+	assert.InDelta(t, 500, one.chunk(4000), 100, "a lone stage takes about all that a batch holds")
 }
 
-func TestChunksBesideDecodingAtMostDoubleTheirTime(t *testing.T) {
-	p := learn([]string{"a"}, 1, []float64{0.032}, []float64{0.001})
-	assert.Equal(t, 32, p.chunk(4000, 8), "0.040 s alone, 0.072 with 32 more, 0.104 with 64")
-	assert.Equal(t, 5, p.chunk(5, 8))
-	p = learn([]string{"a"}, 1, []float64{0}, []float64{0.001})
-	assert.Equal(t, leastChunk/4, p.chunk(4000, 1), "a prompt isn't starved either")
+func TestBatchesBesideDecodingRowsAreAsLargeAsIsWorthIt(t *testing.T) {
+	one := []string{"a"}
+	assert.Equal(t, leastChunk, learn(one, 1, []float64{0}, []float64{0.001}).worth(), "where rows are what costs, small")
+	n := learn(one, 1, []float64{0.008}, []float64{0.001}).worth()
+	row := func(n int) float64 { return 0.008/float64(n) + 0.001 }
+	assert.LessOrEqual(t, row(n), row(512)*33/32)
+	assert.Greater(t, row(n-1), row(512)*33/32, "and no larger")
+	assert.Greater(t, learn(one, 1, []float64{1}, []float64{1e-5}).worth(), 480, "where batches are what costs, full")
+}
+
+func TestAsManyBatchesAsKeepTheBusiestDeviceSo(t *testing.T) {
+	four := []string{"a", "b", "c", "d"}
+	even := []float64{0.001, 0.001, 0.001, 0.001}
+	groups, rows := learn(four, 4, even, even).batches(8, 1000, 0)
+	assert.Equal(t, 4, groups)
+	assert.Equal(t, leastChunk, rows)
+
+	slow := []float64{0.01, 0.001, 0.001, 0.001}
+	groups, _ = learn(four, 4, slow, slow).batches(8, 1000, 0)
+	assert.Equal(t, 3, groups, "two, and one that waits")
+
+	unknown := newPace(four, nil, 4, false, 512)
+	_, first := unknown.batches(0, 1000, 0)
+	_, second := unknown.batches(0, 1000, 1)
+	assert.NotEqual(t, first, second, "sizes must differ for anything to be learned")
+
+	p := newPace(four, []int{2, 1, 1, 1}, 4, false, 512)
+	for n := 1; n < 50; n++ {
+		for i := range 4 {
+			p.observe(i, n, time.Duration(n)*time.Millisecond)
+		}
+	}
+	through, apart := p.times(10)
+	assert.InEpsilon(t, 0.04, through, 1e-6)
+	assert.InEpsilon(t, 0.02, apart, 1e-6, "two routes take turns at the first stage")
+}
+
+func TestGroupsKnowWhatABatchHolds(t *testing.T) {
+	two := []string{"a", "b"}
+	flat := []float64{0.01, 0.01}
+	p := newPace(two, nil, 2, false, 8)
+	for n := range 50 {
+		for i := range flat {
+			p.observe(i, 1+n%8, time.Duration(flat[i]*1e9))
+		}
+	}
+	assert.Equal(t, 1, p.groups(8))
+	assert.Equal(t, 2, p.groups(64), "eight batches a round: one stage would be idle")
 }

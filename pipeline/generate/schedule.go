@@ -148,7 +148,7 @@ func (c *scheduler) next(patient bool) (l *lane, waits bool) {
 		l := c.lanes[at]
 		rows, enough := l.ready()
 		switch {
-		case rows == 0 || l.flights >= l.pace.inFlight:
+		case rows == 0 || l.full():
 		case patient && rows < enough:
 			waits = true
 		default:

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -23,9 +24,18 @@ func testLane(pages, maxSeqs, maxRows, inFlight int) *lane {
 	devices := []string{"a", "b", "c", "d"}[:inFlight]
 	return &lane{
 		pages:   newPages(pages),
-		pace:    newPace(devices, inFlight, false, maxRows),
+		pace:    newPace(devices, nil, inFlight, false, maxRows),
 		maxRows: maxRows,
 		maxOut:  min(maxRows, maxSeqs),
+	}
+}
+
+// dear has the lane know that batches are what costs, so that it fills them.
+func dear(l *lane) {
+	for n := range 10 {
+		for i := range l.pace.stages {
+			l.pace.observe(i, 1+n, time.Second+time.Duration(n)*time.Microsecond)
+		}
 	}
 }
 
@@ -86,10 +96,11 @@ func TestLongPromptsAreCutSoThatEveryStageHasSome(t *testing.T) {
 	s := prompt(800, 810)
 	c.arrive(s)
 	got, _ := rows(l, batch(512))
-	assert.Equal(t, map[*sequence]int{s: 100}, got)
+	assert.Equal(t, map[*sequence]int{s: firstChunk}, got)
 	assert.True(t, s.prefilling(), "the next chunk may follow at once")
 
 	c, l = rig(100, 8, 512, 1)
+	dear(l)
 	c.arrive(prompt(400, 410))
 	c.arrive(prompt(300, 310))
 	b := batch(512)
@@ -127,12 +138,13 @@ func TestPromptsDontStallThoseThatDecode(t *testing.T) {
 	land(c, f)
 	c.arrive(second)
 	got, _ = rows(l, batch(512))
-	assert.Equal(t, map[*sequence]int{first: 1, second: prefillBeside}, got)
+	assert.Equal(t, map[*sequence]int{first: 1, second: firstChunk - 1}, got)
 }
 
 // Whoever came first has half of the room, and short prompts get through beside.
 func TestALongPromptDoesntStarveShortOnes(t *testing.T) {
 	c, l := rig(1000, 8, 256, 1)
+	dear(l)
 	long := prompt(20000, 20001)
 	c.arrive(long)
 	rows(l, batch(256))
@@ -214,6 +226,7 @@ func TestTheYoungestYields(t *testing.T) {
 
 func TestCommonBeginningsAreComputedOnce(t *testing.T) {
 	c, l := rig(100, 8, 512, 1)
+	dear(l)
 	begin := text(7, 8, 9)
 	first := &sequence{tokens: append(slices.Clone(begin), 1, 2, 3), prompt: 99, most: 100}
 	c.arrive(first)

@@ -27,6 +27,7 @@ type sequence struct {
 	fill     int  // how many tokens there were when it was admitted: these come in chunks
 	sent     int  // how many have been put into batches
 	computed int  // how many of them have come back
+	granted  int  // how many tokens of it the batch that is filled has room for
 	flying   int  // in how many batches it is
 	yielding bool // gives up its pages when it has come back
 	spoiled  bool // a batch of it failed: what still comes back isn't to be used

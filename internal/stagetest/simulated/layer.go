@@ -1,0 +1,163 @@
+package simulated
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+	"unsafe"
+
+	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/kernels"
+	"github.com/leat-dev/leat/packer"
+	"github.com/leat-dev/leat/stage"
+)
+
+// Layer is one layer of a language model that depends on all tokens before: at
+// position p it hands on
+//
+//	y[p] = (17·y[p−1] + 29·x[p] + 5) mod 65521
+//
+// where x is what it got, or the token where it is the first, and y[−1] is 0. It
+// keeps y in the pages that the scheduler names, and reads y[p−1] there: a page
+// that is somebody else's, or wasn't computed, shows in every token that follows.
+// The last layer's logits are 1 at y mod Vocab, else 0.
+type Layer struct {
+	Called string
+	Vocab  int           // of the last layer; 0: not the last
+	Fixed  time.Duration // that a batch occupies the device for,
+	PerRow time.Duration // and each of its rows beside
+
+	Loading func(q kernels.Queue) error                 // if not nil, called when it is loaded
+	Before  func(q kernels.Queue, b *stage.Batch) error // if not nil, called before it works on a batch
+}
+
+const (
+	history = 17
+	input   = 29
+	step    = 5
+	prime   = 65521 // the largest below 2¹⁶: everything is exact in a float32
+)
+
+// Model is n layers, of which each takes the time that times gives it, with a
+// vocabulary. Continue says what it writes.
+func Model(n, vocab int, times func(layer int) (fixed, perRow time.Duration)) []*Layer {
+	layers := make([]*Layer, n)
+	for i := range layers {
+		l := &Layer{Called: fmt.Sprintf("block %d", i)}
+		l.Fixed, l.PerRow = times(i)
+		layers[i] = l
+	}
+	layers[n-1].Vocab = vocab
+	return layers
+}
+
+// Continue returns the n tokens that a model of so many layers writes after a
+// prompt when the most likely is chosen.
+func Continue(layers, vocab int, prompt []int32, n int) (added []int32) {
+	last := make([]uint32, layers) // y of the position before
+	var x uint32
+	for p := 0; len(added) < n; p++ {
+		if p < len(prompt) {
+			x = uint32(prompt[p])
+		} else {
+			x = uint32(added[p-len(prompt)])
+		}
+		for i := range last {
+			x = next(last[i], x)
+			last[i] = x
+		}
+		if p >= len(prompt)-1 {
+			added = append(added, int32(x%uint32(vocab)))
+		}
+	}
+	return added
+}
+
+func next(before, x uint32) uint32 { return (history*before + input*x + step) % prime }
+
+// Name implements stage.Layer.
+func (l *Layer) Name() string { return l.Called }
+
+// Shape implements stage.Layer.
+func (l *Layer) Shape() stage.Shape {
+	return stage.Shape{Width: max(1, l.Vocab), Outputs: l.Vocab > 0}
+}
+
+// Cost implements stage.Layer.
+func (l *Layer) Cost(_ device.Info, c stage.Config) (packer.Cost, error) {
+	return packer.Cost{State: state(c), Fixed: l.Fixed.Seconds(), PerRow: l.PerRow.Seconds()}, nil
+}
+
+func state(c stage.Config) int64 { return int64(c.Pages) * kernels.PageTokens * 4 }
+
+// Load implements stage.Layer.
+func (l *Layer) Load(ctx context.Context, q kernels.Queue, c stage.Config) (stage.Runner, error) {
+	if l.Loading != nil {
+		if err := errors.Join(l.Loading(q), q.Err(), ctx.Err()); err != nil {
+			return nil, err
+		}
+	}
+	pages, err := q.Device().Alloc(state(c))
+	if err != nil {
+		return nil, err
+	}
+	return &runner{Layer: l, pages: pages}, nil
+}
+
+type runner struct {
+	*Layer
+	pages device.Buffer
+}
+
+// Forward implements stage.Runner.
+func (r *runner) Forward(q kernels.Queue, b *stage.Batch, in, out kernels.Tensor) error {
+	if r.Before != nil {
+		if err := r.Before(q, b); err != nil || q.Err() != nil {
+			return err
+		}
+	}
+	q.(*queue).occupy(r.Fixed + time.Duration(b.Rows.N)*r.PerRow)
+	h, kept := b.Header, words[uint32](r.pages.Bytes())
+	at := func(row, position int) *uint32 {
+		page := int(h.Pages[int(h.Tables[row])+position/kernels.PageTokens]) + b.Rows.Base
+		return &kept[page*kernels.PageTokens+position%kernels.PageTokens]
+	}
+	y := floats(out)
+	outputs := h.Outputs
+	for row, token := range h.Tokens {
+		x, before, p := uint32(token), uint32(0), int(h.Positions[row])
+		if in.Buf != nil {
+			x = uint32(floats(in)[row])
+		}
+		if p > 0 {
+			before = *at(row, p-1)
+		}
+		now := next(before, x)
+		*at(row, p) = now
+		switch {
+		case r.Vocab == 0:
+			y[row] = float32(now)
+		case len(outputs) > 0 && int(outputs[0]) == row:
+			logits := y[:r.Vocab]
+			clear(logits)
+			logits[now%uint32(r.Vocab)] = 1
+			y, outputs = y[r.Vocab:], outputs[1:]
+		}
+	}
+	return nil
+}
+
+// Close implements stage.Runner.
+func (r *runner) Close() error { return r.pages.Free() }
+
+func floats(t kernels.Tensor) []float32 {
+	return words[float32](t.Buf.Bytes()[t.Off:][:t.Bytes()])
+}
+
+func words[T uint32 | float32](b []byte) []T {
+	if len(b) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), len(b)/4)
+}

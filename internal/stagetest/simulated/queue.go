@@ -1,0 +1,132 @@
+package simulated
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/kernels"
+)
+
+// TransferTo implements device.Peer: all simulated devices share the host's
+// memory, where nothing moves.
+func (d *simulated) TransferTo(to device.Queue) (device.Transfer, bool, error) {
+	_, ok := to.Device().(*simulated)
+	return inPlace{}, ok, nil
+}
+
+// TransferFrom implements device.Peer.
+func (d *simulated) TransferFrom(from device.Device, _ device.Queue) (device.Transfer, bool, error) {
+	_, ok := from.(*simulated)
+	return inPlace{}, ok, nil
+}
+
+type inPlace struct{}
+
+func (inPlace) Move(ctx context.Context, _, src device.Buffer, _ int64, ready device.Event) (device.Buffer, error) {
+	return src, ready.Wait(ctx)
+}
+
+func (inPlace) InPlace() bool { return true }
+func (inPlace) Close() error  { return nil }
+
+// arithmetic has queues without ops: simulated layers need none.
+type arithmetic struct{}
+
+func (arithmetic) Kind() device.Kind { return kind }
+
+func (arithmetic) NewQueue(d device.Device) (kernels.Queue, error) {
+	return &queue{device: d.(*simulated)}, nil
+}
+
+func (arithmetic) WeightBytes(kernels.Type, int, int) (int64, error) { return 0, nil }
+func (arithmetic) CacheBytes(kernels.CacheSpec) (int64, error)       { return 0, nil }
+
+func (arithmetic) WorkspaceBytes(device.Info, int, int) (int64, error) { return 0, nil }
+
+// queue does what is enqueued on the spot.
+type queue struct {
+	kernels.Queue // the ops, which are nil
+	device        *simulated
+	err           error
+}
+
+func (q *queue) Device() device.Device  { return q.device }
+func (q *queue) Begin()                 { q.device.turn <- struct{}{} }
+func (q *queue) End()                   { <-q.device.turn }
+func (q *queue) Err() error             { return q.err }
+func (q *queue) Reserve(int, int) error { return nil }
+func (q *queue) Close() error           { return q.err }
+
+func (q *queue) Upload(dst device.Buffer, offset int64, src []byte) {
+	copy(dst.Bytes()[offset:], src)
+}
+
+func (q *queue) Download(dst []byte, src device.Buffer, offset int64) {
+	copy(dst, src.Bytes()[offset:])
+}
+
+func (q *queue) After(e device.Event) {
+	if err := e.Wait(context.Background()); err != nil {
+		q.fail(err)
+	}
+}
+
+func (q *queue) NewEvent() (device.Event, error) { return new(event), nil }
+
+func (q *queue) Record(e device.Event) {
+	e.(*event).set(q.err)
+	q.err = nil
+}
+
+func (q *queue) fail(err error) {
+	if q.err == nil {
+		q.err = err
+	}
+}
+
+// occupy keeps the device busy.
+func (q *queue) occupy(d time.Duration) {
+	if d > 0 {
+		<-time.After(d)
+	}
+}
+
+// event is done when it is recorded, since its queue does everything on the spot.
+type event struct {
+	mu  sync.Mutex
+	err error
+}
+
+func (e *event) set(err error) {
+	e.mu.Lock()
+	e.err = err
+	e.mu.Unlock()
+}
+
+func (e *event) Wait(context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.err
+}
+
+// Work has work done on another goroutine, as a device's workers do it, and
+// waits for it. What that goroutine panics with becomes the queue's error.
+func Work(q kernels.Queue, work func()) {
+	ended := make(chan error)
+	go func() {
+		var err error
+		defer func() {
+			if value := recover(); value != nil {
+				err = fmt.Errorf("panic in a worker: %v", value)
+			}
+			ended <- err
+		}()
+		work()
+	}()
+	if err := <-ended; err != nil {
+		q.(*queue).fail(err)
+	}
+}

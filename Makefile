@@ -3,6 +3,8 @@
 GO          ?= go
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 CONCURRENT  := ./device/... ./kernels/... ./stage/... ./pipeline/...
+# Long tests in which the kernels' level makes no difference.
+NOTKERNELS  := TestSoak|TestEfficiency|TestLearnedAgainstFixed|TestBatch|TestDemo|TestLiveDemo|TestSweep|TestTrace
 TARGETS     := linux/arm64 darwin/arm64 windows/amd64
 
 # What is built needs no cgo; only the race detector does.
@@ -42,7 +44,7 @@ race:
 
 noasm:
 	@echo "== tests with the portable kernels alone"
-	$(GO) test -short -tags noasm ./...
+	$(GO) test -short -tags noasm -skip '$(NOTKERNELS)' ./...
 
 cross:
 	@for t in $(TARGETS); do \

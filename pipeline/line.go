@@ -81,8 +81,9 @@ func (p *Plan) Start(ctx context.Context) (_ *Line, err error) {
 		traffic: stage.NewTraffic(),
 		rows:    histogram.New(histogram.Rows()),
 	}
+	started := false
 	defer func() {
-		if err != nil {
+		if !started { // also where a layer ends the goroutine
 			_ = l.release() // the first error tells more
 		}
 	}()
@@ -95,6 +96,7 @@ func (p *Plan) Start(ctx context.Context) (_ *Line, err error) {
 		l.free <- b
 	}
 	l.run()
+	started = true
 	l.log.Info("pipeline started", "stages", len(l.stages), "inflight", n, "max_batch", p.stage.MaxRows)
 	return l, nil
 }

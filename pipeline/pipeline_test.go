@@ -1,14 +1,18 @@
 package pipeline_test
 
 import (
+	"context"
 	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/leat-dev/leat/device"
 	"github.com/leat-dev/leat/internal/stagetest"
+	"github.com/leat-dev/leat/kernels"
 	"github.com/leat-dev/leat/packer"
 	"github.com/leat-dev/leat/pipeline"
 	"github.com/leat-dev/leat/stage"
@@ -75,4 +79,25 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 	_, err := pipeline.NewPlan(t.Context(), nil)
 	assert.Error(t, err)
+}
+
+// A layer that ends the goroutine that loads it leaves nothing on the device.
+func TestGoexitWhileLoadingLeavesNothing(t *testing.T) {
+	layers := append(doubling(2), exits{doubling(3)[2]})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, err := pipeline.New(t.Context(), layers, pipeline.WithDevices("cpu:0"), pipeline.WithInput(3))
+		assert.NoError(t, err, "it doesn't return")
+	}()
+	<-ended
+	assert.Zero(t, device.InUse("cpu:0"))
+	assert.Equal(t, 1, layers[0].(*stagetest.Layer).Closed)
+}
+
+type exits struct{ stage.Layer }
+
+func (exits) Load(context.Context, kernels.Queue, stage.Config) (stage.Runner, error) {
+	runtime.Goexit()
+	return nil, nil
 }

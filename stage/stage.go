@@ -48,10 +48,13 @@ type Position struct {
 func Load(ctx context.Context, at Position, d device.Device, layers []Layer, c Config, loaded func(Layer)) (s *Stage, err error) {
 	s = &Stage{number: at.Number, shares: max(1, at.Replicas), pages: c.Pages, device: d, layers: Describe(layers)}
 	c = c.Serving(at.Routes / s.shares)
-	layer := ""
+	layer, loading := "", true // until it has returned, one way or another
 	defer func() {
 		if r := recover(); r != nil {
 			err = caught(r)
+		}
+		if err == nil && loading {
+			err = errEnded // nobody gets it: the goroutine ends
 		}
 		if err != nil {
 			err = s.failure(layer, fmt.Errorf("loading: %w", err))
@@ -82,7 +85,9 @@ func Load(ctx context.Context, at Position, d device.Device, layers []Layer, c C
 		}
 	}
 	layer = ""
-	return s, s.buffers.allocate(s.queue, layers, at, c)
+	err = s.buffers.allocate(s.queue, layers, at, c)
+	loading = false
+	return s, err
 }
 
 // Run receives batches from in, works on them and sends them on, until in is

@@ -61,6 +61,13 @@ type Queue interface {
 	// scale d = max|x|/127, q = x·(1/d) rounded half to even. Of each block the exact
 	// integer sum s is taken; then, blocks in order, acc += s·(dw·dx), each
 	// of the three operations rounded to float32.
+	//
+	// Q4_K and Q6_K weights: x is quantized as above, and of each of its blocks
+	// exact integer sums are taken: of Q4_K s of the products of x and the
+	// nibbles, and sum of x alone; of Q6_K t = scale0·s0 + scale1·s1, where s0
+	// and s1 are those of the products of the block's halves. Then, blocks in
+	// order, acc += ((d·scale)·s - (dmin·min)·sum)·dx, or acc += (d·t)·dx, each
+	// operation rounded to float32.
 	MatMul(x Tensor, products []Product)
 
 	// RoPE rotates each head of x [n, heads·headDim] in place by its row's

@@ -194,7 +194,7 @@ func (q *fakeQueue) MatMul(x kernels.Tensor, products []kernels.Product) {
 		}
 		end = p.Dst.Off + p.Dst.Bytes()
 		rate := q.rates.Float
-		if w.typ == kernels.Q8_0 || w.typ == kernels.Q4_0 {
+		if w.typ.Quantized() {
 			rate = q.rates.Integer
 		}
 		if x.Rows == 1 {

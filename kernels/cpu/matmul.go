@@ -44,8 +44,6 @@ type product struct {
 	panels int
 }
 
-func (p *product) integer() bool { return p.typ == kernels.Q8_0 || p.typ == kernels.Q4_0 }
-
 func (q *queue) MatMul(x kernels.Tensor, products []kernels.Product) {
 	if q.Failed() || len(products) == 0 {
 		return
@@ -105,7 +103,7 @@ func (q *queue) prepare(j *matmul) error {
 		j.units += p.panels * j.blocks
 		// A panel is read at some 10 bytes, and takes part in some 16 multiply-adds, a nanosecond.
 		ns += float64(p.panels) * (float64(p.stride)/10 + float64(j.n)*float64(j.k))
-		integer = integer || p.integer()
+		integer = integer || p.typ.Quantized()
 	}
 	j.parts = parts(j.units, ns)
 	if integer {
@@ -175,7 +173,7 @@ func (j *matmul) unit(p *product, number, row, n int, edge []float32) {
 	if width < panel.Lanes {
 		y, stride = edge, panel.Lanes
 	}
-	if p.integer() {
+	if p.typ.Quantized() {
 		j.kern.Int(p.typ, packed, j.k, j.acts, row, n, y, stride)
 	} else {
 		j.kern.Float(p.typ, packed, j.k, j.x[row*j.k:], j.k, n, y, stride)

@@ -76,11 +76,12 @@ func TestMatMulOfFloatsIsNearTheExactSum(t *testing.T) {
 }
 
 // The integer types are exact to the bit: kernels.Queue's comment, spelt out.
+// (Of Q4_K and Q6_K package panel's tests do that.)
 func TestMatMulOfIntegersIsToTheBit(t *testing.T) {
 	r := newRig(t, 0)
 	rng := newRand(2)
 	for _, c := range []struct{ n, k, m int }{{1, 32, 1}, {2, 96, 17}, {19, 1024, 40}} {
-		s := newShared(rng, c.n, c.k, allTypes[3:], c.m, c.m)
+		s := newShared(rng, c.n, c.k, []kernels.Type{kernels.Q8_0, kernels.Q4_0}, c.m, c.m)
 		for i, got := range s.on(r, s.n) {
 			w := s.parts[i]
 			blocks, size := s.k/32, len(w.Data)/(c.m*s.k/32)
@@ -113,9 +114,35 @@ func TestMatMulOfIntegersIsToTheBit(t *testing.T) {
 	}
 }
 
+// The rounding of x is half a step of its block at most.
+func TestMatMulOfIntegersIsNearTheExactSum(t *testing.T) {
+	r := newRig(t, 0)
+	rng := newRand(8)
+	for _, c := range []struct{ n, k, m int }{{1, 256, 1}, {3, 1024, 17}, {70, 512, 33}} {
+		s := newShared(rng, c.n, c.k, allTypes[3:], c.m, c.m, c.m, c.m)
+		for i, got := range s.on(r, s.n) {
+			for row := range s.n {
+				x := s.x[row*s.k:][:s.k]
+				for o := range c.m {
+					sum, off := 0.0, 0.0
+					for j, w := range s.exact[i][o*s.k:][:s.k] {
+						largest := 0.0
+						for _, v := range x[j/32*32:][:32] {
+							largest = max(largest, math.Abs(float64(v)))
+						}
+						sum += float64(x[j]) * w
+						off += math.Abs(w) * largest * (0.501/127 + 1e-5)
+					}
+					require.InDelta(t, sum, got[row*c.m+o], off, "%v [%d, %d]·[%d, %d]ᵀ at %d, %d", s.parts[i].Type, s.n, s.k, c.m, s.k, row, o)
+				}
+			}
+		}
+	}
+}
+
 func TestMatMulHasTheSameBitsHoweverItIsCut(t *testing.T) {
 	rigs := oneAndAll(t)
-	s := newShared(newRand(3), 67, 1056, allTypes, 130, 16, 50, 200, 31, 1)
+	s := newShared(newRand(3), 67, 1280, allTypes, 130, 16, 50, 200, 31, 120, 33, 1)
 	want := s.on(rigs[0], 1)
 	for _, r := range rigs {
 		for _, chunk := range []int{1, 3, 67} {
@@ -129,9 +156,9 @@ func TestMatMulHasTheSameBitsHoweverItIsCut(t *testing.T) {
 // A row's result doesn't depend on a NaN or an infinity in another.
 func TestMatMulKeepsRowsApart(t *testing.T) {
 	r := newRig(t, 0)
-	s := newShared(newRand(4), 9, 64, allTypes, 20, 20, 20, 20, 20)
+	s := newShared(newRand(4), 9, 256, allTypes, 20, 20, 20, 20, 20, 20, 20)
 	want := s.on(r, 9)
-	s.x[4*64+7] = float32(math.NaN())
+	s.x[4*256+7] = float32(math.NaN())
 	for i, got := range s.on(r, 9) {
 		for row := range s.n {
 			if row != 4 {

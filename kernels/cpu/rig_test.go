@@ -162,9 +162,42 @@ func matrix(rng *rand.Rand, typ kernels.Type, rows, cols int) (kernels.Matrix, [
 				high = append(high, d*float64(int(b>>4)-8))
 			}
 			exact = append(exact, high...)
+		case kernels.Q4_K:
+			d, dmin := half(v/500), half(rng.NormFloat64()/500)
+			packed := randomBytes(rng, 12+128)
+			s, q := packed[:12], packed[12:]
+			m.Data = append(m.Data, packed...)
+			for i := range 256 {
+				j := i / 32
+				scale, minimum := s[j%4]&63, s[j%4+4]&63
+				if j >= 4 {
+					scale, minimum = s[j+4]&15|s[j-4]>>6<<4, s[j+4]>>4|s[j]>>6<<4
+				}
+				nibble := q[j/2*32+i%32] >> (j % 2 * 4) & 15
+				exact = append(exact, d*float64(scale)*float64(nibble)-dmin*float64(minimum))
+			}
+		case kernels.Q6_K:
+			packed := randomBytes(rng, 128+64+16)
+			m.Data = append(m.Data, packed...)
+			d := half(v / 2000)
+			for i := range 256 {
+				h, r := i/128, i%128
+				low := packed[h*64+r%64] >> (r / 64 * 4) & 15
+				high := packed[128+h*32+r%32] >> (r / 32 * 2) & 3
+				scale := int8(packed[192+i/16])
+				exact = append(exact, d*float64(scale)*float64(int(low|high<<4)-32))
+			}
 		}
 	}
 	return m, exact
+}
+
+func randomBytes(rng *rand.Rand, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(rng.Uint32())
+	}
+	return b
 }
 
 // sameBits compares floats by their bits, NaNs of any payload being equal.
@@ -187,4 +220,4 @@ func oneAndAll(t testing.TB) [2]*rig {
 	return r
 }
 
-var allTypes = []kernels.Type{kernels.F32, kernels.F16, kernels.BF16, kernels.Q8_0, kernels.Q4_0}
+var allTypes = kernels.WeightTypes()

@@ -16,6 +16,8 @@ func TestWeightTakesWhatWasSaidBeforehand(t *testing.T) {
 	ops := backend{}
 	for _, typ := range allTypes {
 		for _, c := range []struct{ rows, cols int }{{1, 32}, {1, 96}, {2, 32}, {16, 64}, {17, 320}, {100, 512}} {
+			elems, _ := typ.Block()
+			c.cols *= max(1, elems/32) // whole superblocks
 			m, _ := matrix(newRand(5), typ, c.rows, c.cols)
 			want, err := ops.WeightBytes(typ, c.rows, c.cols)
 			require.NoError(t, err)
@@ -50,6 +52,8 @@ func TestPackRefuses(t *testing.T) {
 		{t.Context(), kernels.Matrix{Name: "e", Type: kernels.F32, Rows: 0, Cols: 64, Data: nil}, []string{"[0, 64]"}},
 		{t.Context(), kernels.Matrix{Name: "e", Type: kernels.F32, Rows: 64, Cols: -1, Data: nil}, []string{"[64, -1]"}},
 		{t.Context(), kernels.Matrix{Name: "o", Type: kernels.Q8_0, Rows: 4, Cols: 33, Data: data}, []string{"33", "32"}},
+		{t.Context(), kernels.Matrix{Name: "half", Type: kernels.Q4_K, Rows: 4, Cols: 384, Data: data}, []string{"half", "384", "256"}},
+		{t.Context(), kernels.Matrix{Name: "short", Type: kernels.Q6_K, Rows: 4, Cols: 256, Data: data[:839]}, []string{"short", "4 rows of 210 bytes", "839"}},
 		{t.Context(), kernels.Matrix{Name: "i", Type: kernels.I32, Rows: 4, Cols: 32, Data: data}, []string{"I32"}},
 		{t.Context(), kernels.Matrix{Name: "big", Type: kernels.F32, Rows: math.MaxInt, Cols: math.MaxInt / 2, Data: data}, []string{"big"}},
 		{t.Context(), kernels.Matrix{Name: "long", Type: kernels.F16, Rows: 1, Cols: math.MaxInt, Data: data}, []string{"long"}},
@@ -70,7 +74,7 @@ func TestPackRefuses(t *testing.T) {
 // One queue packs while others compute on the same device.
 func TestPackBesideComputation(t *testing.T) {
 	r := newRig(t, 0)
-	s := newShared(newRand(6), 20, 512, allTypes, 100, 70, 33, 300, 18)
+	s := newShared(newRand(6), 20, 512, allTypes, 100, 70, 33, 300, 18, 40, 50)
 	want := s.on(r, 20)
 	var all sync.WaitGroup
 	for range 2 {

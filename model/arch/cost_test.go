@@ -19,6 +19,7 @@ func TestCostByMeasuredRates(t *testing.T) {
 	const rows, cols = 1024, 4096
 	for typ, compute := range map[kernels.Type]float64{
 		kernels.F32: 60e9, kernels.F16: 60e9, kernels.BF16: 60e9, kernels.Q8_0: 200e9, kernels.Q4_0: 200e9,
+		kernels.Q4_K: 200e9, kernels.Q6_K: 200e9,
 	} {
 		c, err := cost(d, []kernels.Matrix{{Type: typ, Rows: rows, Cols: cols}}, nil)
 		require.NoError(t, err)

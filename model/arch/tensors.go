@@ -54,10 +54,10 @@ func (t *tensors) get(name string, vector bool, rows, cols int) kernels.Matrix {
 	}
 	kind, ok := x.Type.Kernel()
 	if !ok {
-		t.wrong("tensor %s is of type %v, which is not supported yet; F32, F16, BF16, Q8_0 and Q4_0 are", name, x.Type)
+		t.wrong("tensor %s is of type %v, which is not supported yet; these are: %v", name, x.Type, kernels.WeightTypes())
 		return m
 	}
-	if vector && (kind == kernels.Q8_0 || kind == kernels.Q4_0) {
+	if vector && kind.Quantized() {
 		t.wrong("tensor %s is of type %v: a vector may be F32, F16 or BF16", name, x.Type)
 		return m
 	}

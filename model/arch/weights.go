@@ -113,7 +113,7 @@ func (w *weights) share(s *shared) kernels.Weight {
 // quantized form.
 func quantized(matrices ...kernels.Matrix) (widest int) {
 	for _, m := range matrices {
-		if m.Type == kernels.Q8_0 || m.Type == kernels.Q4_0 {
+		if m.Type.Quantized() {
 			widest = max(widest, m.Cols)
 		}
 	}

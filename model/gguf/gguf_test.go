@@ -245,6 +245,7 @@ func TestTypesOfKernels(t *testing.T) {
 	for typ, want := range map[gguf.Type]kernels.Type{
 		gguf.F32: kernels.F32, gguf.F16: kernels.F16, gguf.BF16: kernels.BF16,
 		gguf.Q8_0: kernels.Q8_0, gguf.Q4_0: kernels.Q4_0,
+		gguf.Q4_K: kernels.Q4_K, gguf.Q6_K: kernels.Q6_K,
 	} {
 		k, ok := typ.Kernel()
 		require.True(t, ok)
@@ -255,7 +256,7 @@ func TestTypesOfKernels(t *testing.T) {
 		assert.EqualValues(t, elems, kElems, typ)
 		assert.EqualValues(t, bytes, kBytes, typ)
 	}
-	_, ok := gguf.Q4_K.Kernel()
+	_, ok := gguf.Q5_K.Kernel()
 	assert.False(t, ok)
 	assert.Equal(t, "type 99", gguf.Type(99).String())
 }

@@ -121,6 +121,10 @@ func (t Type) Kernel() (k kernels.Type, ok bool) {
 		return kernels.Q8_0, true
 	case Q4_0:
 		return kernels.Q4_0, true
+	case Q4_K:
+		return kernels.Q4_K, true
+	case Q6_K:
+		return kernels.Q6_K, true
 	}
 	return 0, false
 }

@@ -44,7 +44,7 @@ func references(t *testing.T) []reference {
 	return rows
 }
 
-var supported = []string{"F32", "F16", "BF16", "Q8_0", "Q4_0"}
+var supported = []string{"F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K_M", "Q6_K"}
 
 func llama(model string) bool {
 	return model == "stories260K.gguf" || len(model) > 10 && model[:10] == "tiny-llama"

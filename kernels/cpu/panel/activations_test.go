@@ -144,7 +144,7 @@ func TestQuantizeEdges(t *testing.T) {
 
 func TestANaNReachesItsOwnRowOnly(t *testing.T) {
 	eachLevel(t, func(t *testing.T, k *panel.Kernels) {
-		const n, cols = 9, 96
+		const n, cols = 9, 256
 		rng := rand.New(rand.NewPCG(13, 14))
 		for _, typ := range intTypes {
 			p, _ := pack(randomMatrix(rng, typ, panel.Lanes, cols))
@@ -194,34 +194,56 @@ func FuzzInt(f *testing.F) {
 		if nibbles {
 			typ = kernels.Q4_0
 		}
-		n := 1 + int(rows%17)
-		_, size := typ.Block()
-		blocks := len(data) / (4*panel.Block + size)
-		if blocks == 0 {
-			return
-		}
-		cols := blocks * panel.Block
-		x := make([]float32, n*cols)
-		for i := range x {
-			// Rows after the first start elsewhere in the data.
-			x[i] = math.Float32frombits(le.Uint32(data[(i+i/cols)%cols*4:]))
-		}
-		weights := data[4*cols:][:blocks*size]
-		p, _ := pack(kernels.Matrix{Type: typ, Rows: 1, Cols: cols, Data: weights})
-		var want []float32
-		for r := range n {
-			want = append(want, intReference(kernels.Matrix{Type: typ, Rows: 1, Cols: cols, Data: weights}, x[r*cols:][:cols])...)
-		}
-		for _, level := range panel.Levels() {
-			k := kernelsOf(t, level)
-			a, mem := activationsOver(t, n, cols)
-			quantizeAll(k, a, x)
-			requireQuantized(t, x, mem)
-			y := outputs(n, panel.Lanes)
-			k.Int(typ, p, cols, a, 0, n, y, panel.Lanes)
-			for r := range n {
-				requireSame(t, want[r:r+1], y[r*panel.Lanes:][:1], "%s, %v, row %d", level, typ, r)
-			}
-		}
+		requireTwins(t, typ, data, 1+int(rows%17))
 	})
+}
+
+// FuzzSuperblocks does the same with Q4_K and Q6_K.
+func FuzzSuperblocks(f *testing.F) {
+	seed := make([]byte, 256*4+210)
+	for i := range seed {
+		seed[i] = byte(i * 37)
+	}
+	f.Add(seed, uint8(3), true)
+	f.Add(seed, uint8(9), false)
+	f.Fuzz(func(t *testing.T, data []byte, rows uint8, nibbles bool) {
+		typ := kernels.Q6_K
+		if nibbles {
+			typ = kernels.Q4_K
+		}
+		requireTwins(t, typ, data, 1+int(rows%17))
+	})
+}
+
+// requireTwins multiplies one row of weights by n of activations, all made of
+// data, at every level and by the definition.
+func requireTwins(t *testing.T, typ kernels.Type, data []byte, n int) {
+	elems, size := typ.Block()
+	blocks := len(data) / (4*elems + size)
+	if blocks == 0 {
+		return
+	}
+	cols := blocks * elems
+	x := make([]float32, n*cols)
+	for i := range x {
+		// Rows after the first start elsewhere in the data.
+		x[i] = math.Float32frombits(le.Uint32(data[(i+i/cols)%cols*4:]))
+	}
+	m := kernels.Matrix{Type: typ, Rows: 1, Cols: cols, Data: data[4*cols:][:blocks*size]}
+	p, _ := pack(m)
+	var want []float32
+	for r := range n {
+		want = append(want, intReference(m, x[r*cols:][:cols])...)
+	}
+	for _, level := range panel.Levels() {
+		k := kernelsOf(t, level)
+		a, mem := activationsOver(t, n, cols)
+		quantizeAll(k, a, x)
+		requireQuantized(t, x, mem)
+		y := outputs(n, panel.Lanes)
+		k.Int(typ, p, cols, a, 0, n, y, panel.Lanes)
+		for r := range n {
+			requireSame(t, want[r:r+1], y[r*panel.Lanes:][:1], "%s, %v, row %d", level, typ, r)
+		}
+	}
 }

@@ -25,7 +25,7 @@ func BenchmarkProduct(b *testing.B) {
 					for b.Loop() {
 						for p := range size / panel.Lanes {
 							w, to := packed[p*stride:][:stride], y[p*panel.Lanes:]
-							if isInt(typ) {
+							if typ.Quantized() {
 								k.Int(typ, w, size, a, 0, n, to, size)
 							} else {
 								k.Float(typ, w, size, x, size, n, to, size)

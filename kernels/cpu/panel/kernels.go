@@ -20,7 +20,7 @@ type Kernels struct {
 	// The kernels of a type multiply different numbers of rows at once: the
 	// most first, and 1 last.
 	floats   [3]([]floatKernel) // from F32 on
-	ints     [2]([]intKernel)   // from Q8_0 on
+	ints     [4]([]intKernel)   // from Q8_0 on
 	quantize func(dst []byte, x []float32)
 
 	// Attention's, around its products.
@@ -94,23 +94,28 @@ func (k *Kernels) Float(t kernels.Type, p []byte, cols int, x []float32, xStride
 	}
 }
 
-// Int multiplies panel p of Q8_0 or Q4_0 weights by n quantized rows of cols
+// Int multiplies panel p of quantized weights by n quantized rows of cols
 // columns, from row from on: output lane l of row from+r is y[r·yStride+l].
 //
-// Of each block of 32 columns the exact sum s is taken; then, blocks in order
-// and from +0 on, y += s·(dw·dx), each of the three operations rounded to
-// float32.
+// Of each block of 32 columns exact integer sums are taken; then, blocks in order
+// and from +0 on, each operation is rounded to float32:
+//
+//	Q8_0, Q4_0  y += s·(dw·dx)
+//	Q4_K        y += ((d·scale)·s - (dmin·min)·sum)·dx, where s is of the products
+//	            with the nibbles, and sum of the activations
+//	Q6_K        y += (d·t)·dx, where t = scale0·s0 + scale1·s1, each s of 16 columns,
+//	            is an integer too
 func (k *Kernels) Int(t kernels.Type, p []byte, cols int, a *Activations, from, n int, y []float32, yStride int) {
 	variants := k.ints[t-kernels.Q8_0]
 	if n <= 0 {
 		return
 	}
-	if cols != a.cols || yStride < 0 {
-		panic(fmt.Sprintf("panel: product of %d columns with %d, stride %d", cols, a.cols, yStride))
+	u, bytes := unit(t)
+	if cols != a.cols || cols%u != 0 || yStride < 0 {
+		panic(fmt.Sprintf("panel: product of %d columns of %v with %d, stride %d", cols, t, a.cols, yStride))
 	}
-	_, bytes := unit(t)
 	blocks, stride := cols/Block, a.stride()
-	p, y = p[:blocks*bytes], y[:(n-1)*yStride+Lanes]
+	p, y = p[:cols/u*bytes], y[:(n-1)*yStride+Lanes]
 	x := a.rows(from, n)
 	r := 0
 	for _, v := range variants {

@@ -169,7 +169,7 @@ func TestIntIsThePortableTwinToTheBit(t *testing.T) {
 		rng := rand.New(rand.NewPCG(5, 6))
 		for _, typ := range intTypes {
 			for n := 1; n <= 17; n++ {
-				cols := panel.Block * (1 + rng.IntN(64))
+				cols := randomColumns(rng, typ)
 				yStride := panel.Lanes + rng.IntN(5)
 				m := randomMatrix(rng, typ, 1+rng.IntN(panel.Lanes), cols)
 				spread(m, rng)
@@ -189,6 +189,12 @@ func TestIntIsThePortableTwinToTheBit(t *testing.T) {
 	})
 }
 
+// randomColumns returns up to 2048 columns, mostly not as many as a segment's.
+func randomColumns(rng *rand.Rand, t kernels.Type) int {
+	elems, _ := t.Block()
+	return elems * (1 + rng.IntN(2048/elems))
+}
+
 // spread puts extreme weights and scales among random ones.
 func spread(m kernels.Matrix, rng *rand.Rand) {
 	_, size := m.Type.Block()
@@ -196,12 +202,17 @@ func spread(m kernels.Matrix, rng *rand.Rand) {
 		e := m.Data[at:][:size]
 		if rng.IntN(4) == 0 {
 			extreme := []byte{0x80, 0x7f, 0x00, 0xff, 0xf0, 0x0f}[rng.IntN(6)]
-			for i := range e[2:] {
-				e[2+i] = extreme
+			d, dmin := randomHalf(rng), randomHalf(rng)
+			for i := range e {
+				e[i] = extreme
+			}
+			for i, at := range halves(m.Type) {
+				le.PutUint16(e[at:], []uint16{d, dmin}[i])
 			}
 		}
 		if rng.IntN(100) == 0 {
-			le.PutUint16(e, []uint16{0x0000, 0x8000, 0x7bff, 0x0001, 0x7c00, 0xfc00, 0x7e00, 0x7c01}[rng.IntN(8)])
+			at := halves(m.Type)[rng.IntN(len(halves(m.Type)))]
+			le.PutUint16(e[at:], []uint16{0x0000, 0x8000, 0x7bff, 0x0001, 0x7c00, 0xfc00, 0x7e00, 0x7c01}[rng.IntN(8)])
 		}
 	}
 }
@@ -209,25 +220,67 @@ func spread(m kernels.Matrix, rng *rand.Rand) {
 // intReference computes the product of every row of m with one row of
 // activations from the definition, one output at a time.
 func intReference(m kernels.Matrix, x []float32) []float32 {
-	_, size := m.Type.Block()
+	elems, size := m.Type.Block()
 	y := make([]float32, m.Rows)
 	for r := range y {
 		for b := 0; b < m.Cols; b += panel.Block {
-			e := m.Data[(r*m.Cols+b)/panel.Block*size:]
+			e := m.Data[(r*m.Cols+b)/elems*size:][:size]
 			dx, q := quantizeReference(x[b:][:panel.Block])
-			var s int
+			var s, scaled, sum int
+			var w integer
 			for i := range q {
-				if m.Type == kernels.Q8_0 {
-					s += int(int8(e[2+i])) * q[i]
-				} else {
-					s += (int(e[2+i%16])>>(i/16*4)&15 - 8) * q[i]
-				}
+				w = integerOf(m.Type, e, b%elems+i)
+				s += w.q * q[i]
+				scaled += w.scale * w.q * q[i]
+				sum += q[i]
 			}
-			t := float32(halfValue(le.Uint16(e))) * dx
-			y[r] = float32(float32(s)*t) + y[r]
+			d := float32(w.d)
+			switch m.Type {
+			case kernels.Q4_K:
+				product := float32(d*float32(w.scale)) * float32(s)
+				least := float32(float32(w.dmin)*float32(w.minimum)) * float32(sum)
+				y[r] += float32(float32(float32(product)-float32(least)) * dx)
+			case kernels.Q6_K:
+				y[r] += float32(float32(d*float32(scaled)) * dx)
+			default:
+				y[r] += float32(float32(s) * float32(d*dx))
+			}
 		}
 	}
 	return y
+}
+
+// A product differs from that of the values by what the activations were rounded
+// by, half a step each, and by the roundings of the sum.
+func TestIntIsWithinItsBoundOfFloat64(t *testing.T) {
+	eachLevel(t, func(t *testing.T, k *panel.Kernels) {
+		rng := rand.New(rand.NewPCG(23, 24))
+		for _, typ := range intTypes {
+			for range 6 {
+				cols := randomColumns(rng, typ)
+				m := randomMatrix(rng, typ, panel.Lanes, cols)
+				elems, size := typ.Block()
+				p, _ := pack(m)
+				x, y := randomFloats(rng, cols), make([]float32, panel.Lanes)
+				a := activations(t, 1, cols)
+				quantizeAll(k, a, x)
+				k.Int(typ, p, cols, a, 0, 1, y, panel.Lanes)
+				for l := range panel.Lanes {
+					var want, rounded, whole float64
+					for c, xc := range x {
+						dx, _ := quantizeReference(x[c/panel.Block*panel.Block:][:panel.Block])
+						w := value(m, l, c)
+						want += w * float64(xc)
+						rounded += math.Abs(w) * float64(dx) / 2
+						i := integerOf(typ, m.Data[(l*cols+c)/elems*size:][:size], c%elems)
+						whole += (math.Abs(i.d*float64(i.scale*i.q)) + math.Abs(i.dmin*float64(i.minimum))) * (math.Abs(float64(xc)) + float64(dx))
+					}
+					bound := 1.001*rounded + float64(cols/panel.Block+8)*0x1p-24*whole
+					require.LessOrEqual(t, math.Abs(want-float64(y[l])), bound, "%v, %d columns, lane %d: want %v, got %v", typ, cols, l, want, y[l])
+				}
+			}
+		}
+	})
 }
 
 func TestAResultDoesNotDependOnTheOtherRows(t *testing.T) {
@@ -236,8 +289,8 @@ func TestAResultDoesNotDependOnTheOtherRows(t *testing.T) {
 		rng := rand.New(rand.NewPCG(7, 8))
 		for _, typ := range append(floatTypes, intTypes...) {
 			cols := 700
-			if isInt(typ) {
-				cols = 704
+			if typ.Quantized() {
+				cols = 768
 			}
 			p, _ := pack(randomMatrix(rng, typ, panel.Lanes, cols))
 			x := randomFloats(rng, rows*cols)
@@ -246,7 +299,7 @@ func TestAResultDoesNotDependOnTheOtherRows(t *testing.T) {
 				k.Float(typ, p, cols, x[from*cols:], cols, n, y, panel.Lanes)
 				return y
 			}
-			if isInt(typ) {
+			if typ.Quantized() {
 				a := activations(t, rows, cols)
 				quantizeAll(k, a, x)
 				product = func(from, n int) []float32 {
@@ -288,6 +341,7 @@ func TestMistakesPanicBeforeTheyTouchMemory(t *testing.T) {
 			"short activations": func() { k.Float(kernels.F32, p, 32, x[:63:63], 32, 2, y, 16) },
 			"short outputs":     func() { k.Float(kernels.F32, p, 32, x, 32, 2, y[:31:31], 16) },
 			"negative stride":   func() { k.Float(kernels.F32, p, 32, x, -1, 2, y, 16) },
+			"half a superblock": func() { k.Int(kernels.Q4_K, p, 64, a, 0, 1, y, 16) },
 			"other columns":     func() { k.Int(kernels.Q8_0, p, 32, a, 0, 1, y, 16) },
 			"missing row":       func() { k.Int(kernels.Q8_0, p, 64, a, 1, 2, y, 16) },
 			"short row":         func() { k.Quantize(a, 0, x[:63:63]) },
@@ -299,14 +353,14 @@ func TestMistakesPanicBeforeTheyTouchMemory(t *testing.T) {
 
 func TestNothingIsAllocated(t *testing.T) {
 	eachLevel(t, func(t *testing.T, k *panel.Kernels) {
-		const n, cols = 15, 320
+		const n, cols = 15, 512
 		rng := rand.New(rand.NewPCG(9, 10))
 		x, y := randomFloats(rng, n*cols), outputs(n, panel.Lanes)
 		a := activations(t, n, cols)
 		for _, typ := range append(floatTypes, intTypes...) {
 			p, _ := pack(randomMatrix(rng, typ, panel.Lanes, cols))
 			assert.Zero(t, testing.AllocsPerRun(10, func() {
-				if isInt(typ) {
+				if typ.Quantized() {
 					k.Quantize(a, 0, x[:cols])
 					k.Int(typ, p, cols, a, 0, n, y, panel.Lanes)
 				} else {

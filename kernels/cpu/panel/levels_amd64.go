@@ -15,9 +15,10 @@ var avx2 = &Kernels{
 		{{4, floatF16x4AVX2}, {2, floatF16x2AVX2}, {1, floatF16x1AVX2}},
 		{{4, floatBF16x4AVX2}, {2, floatBF16x2AVX2}, {1, floatBF16x1AVX2}},
 	},
-	ints: [2][]intKernel{
+	ints: [4][]intKernel{
 		{{2, intQ8_0x2AVX2}, {1, intQ8_0x1AVX2}},
 		{{2, intQ4_0x2AVX2}, {1, intQ4_0x1AVX2}},
+		portableQ4_K, portableQ6_K,
 	},
 	quantize: quantizeAVX2,
 
@@ -44,9 +45,10 @@ var avx512 = &Kernels{
 		{{8, floatF16x8AVX512}, {4, floatF16x4AVX512}, {2, floatF16x2AVX512}, {1, floatF16x1AVX512}},
 		{{8, floatBF16x8AVX512}, {4, floatBF16x4AVX512}, {2, floatBF16x2AVX512}, {1, floatBF16x1AVX512}},
 	},
-	ints: [2][]intKernel{
+	ints: [4][]intKernel{
 		{{4, intQ8_0x4AVX512}, {2, intQ8_0x2AVX512}, {1, intQ8_0x1AVX512}},
 		{{4, intQ4_0x4AVX512}, {2, intQ4_0x2AVX512}, {1, intQ4_0x1AVX512}},
+		portableQ4_K, portableQ6_K,
 	},
 	quantize: quantizeAVX2,
 
@@ -66,13 +68,14 @@ var avx512 = &Kernels{
 	toF16:      toF16AVX512,
 }
 
-var vnni = avx512.with("avx512-vnni", [2][]intKernel{
+var vnni = avx512.with("avx512-vnni", [4][]intKernel{
 	{{8, intQ8_0x8VNNI}, {4, intQ8_0x4VNNI}, {2, intQ8_0x2VNNI}, {1, intQ8_0x1VNNI}},
 	{{8, intQ4_0x8VNNI}, {4, intQ4_0x4VNNI}, {2, intQ4_0x2VNNI}, {1, intQ4_0x1VNNI}},
+	portableQ4_K, portableQ6_K,
 })
 
 // with returns the level above k that has integer products of its own.
-func (k *Kernels) with(level string, ints [2][]intKernel) *Kernels {
+func (k *Kernels) with(level string, ints [4][]intKernel) *Kernels {
 	higher := *k
 	higher.Level, higher.ints = level, ints
 	return &higher

@@ -55,11 +55,21 @@ func packRow(dst []byte, t kernels.Type, lane int, src []byte) {
 				le.PutUint32(block[32+(j+2)*64+lane*4:], w>>4&low|v&^low)
 			}
 		}
+	case kernels.Q4_K, kernels.Q6_K:
+		_, bytes := unit(t)
+		_, size := t.Block()
+		pack := packQ4_K
+		if t == kernels.Q6_K {
+			pack = packQ6_K
+		}
+		for b := range len(src) / size {
+			pack(dst[b*bytes:][:bytes], lane, src[b*size:][:size])
+		}
 	}
 }
 
 // Row writes one row of a packed matrix to dst, cols numbers, as float32: every
-// weight's exact value. packed is all panels of the matrix.
+// weight's exact value, or, of Q4_K, the float32 nearest to it. packed is all panels of the matrix.
 func Row(dst []float32, packed []byte, t kernels.Type, cols, row int) {
 	u, bytes := unit(t)
 	stride := (cols/u*bytes + align - 1) / align * align
@@ -88,6 +98,14 @@ func Row(dst []float32, packed []byte, t kernels.Type, cols, row int) {
 			block := p[c/Block*bytes:]
 			q := block[32+c%Block/8*64+lane*4+c%4] >> (c % 8 / 4 * 4) & 15
 			dst[c] = kernels.Float16frombits(le.Uint16(block[lane*2:])) * float32(int32(q)-8)
+		}
+	case kernels.Q4_K:
+		for c := range dst[:cols] {
+			dst[c] = elementQ4_K(p[c/Super*bytes:], lane, c%Super)
+		}
+	case kernels.Q6_K:
+		for c := range dst[:cols] {
+			dst[c] = elementQ6_K(p[c/Super*bytes:], lane, c%Super)
 		}
 	}
 }

@@ -28,6 +28,30 @@
 //	  bytes' low nibbles, the other four in the high ones. A nibble holds q+8,
 //	  as in a file.
 //
+//	Q4_K: a superblock of 256 columns after another, 2368 bytes each
+//
+//	  | 16 d, F16 | 16 dmin, F16 | block 0 | block 1 | … | block 7 |
+//
+//	  where a block of 32 columns is 288 bytes, its nibbles as in Q4_0:
+//
+//	  | 16 scales, uint8 | 16 minima, uint8 | c0-3 and c4-7 | … | c24-27 and c28-31 |
+//
+//	  A file's scales and minima of 6 bits take a byte here.
+//
+//	Q6_K: a superblock of 256 columns after another, 3360 bytes each
+//
+//	  | 16 d, F16 | block 0 | block 1 | … | block 7 |
+//
+//	  where a block of 32 columns is 416 bytes:
+//
+//	  | 16 scales of c0-15, int8 | 16 scales of c16-31, int8
+//	  | c0-3 and c4-7 | … | c24-27 and c28-31     the lower four bits, as in Q4_0
+//	  | c0-3, c4-7, c8-11 and c12-15 | c16-19, c20-23, c24-27 and c28-31 |
+//
+//	  the last being two 64 bytes with the upper two bits: of the first four
+//	  columns in the bytes' lowest bits, of the next four in those above, and so
+//	  on. The six bits hold q+32, as in a file.
+//
 // A panel's stride is padded to a multiple of 64 bytes.
 //
 // The package also has the inner loops of the CPU's other ops, since they too
@@ -50,7 +74,8 @@ import (
 // Lanes is the number of rows in a panel.
 const Lanes = 16
 
-// Block is the number of columns that share a scale in an integer type.
+// Block is the number of columns that share a scale in quantized activations, and
+// in Q8_0 and Q4_0 weights.
 const Block = 32
 
 // Segment is the number of columns that a float product sums on their own
@@ -71,6 +96,10 @@ func unit(t kernels.Type) (cols, bytes int) {
 		return Block, 2*Lanes + Block*Lanes
 	case kernels.Q4_0:
 		return Block, 2*Lanes + Block*Lanes/2
+	case kernels.Q4_K:
+		return Super, blocksQ4_K + Super/Block*blockQ4_K
+	case kernels.Q6_K:
+		return Super, blocksQ6_K + Super/Block*blockQ6_K
 	}
 	return 0, 0
 }
@@ -90,7 +119,7 @@ func Stride(t kernels.Type, cols int) (int64, error) {
 	u, bytes := unit(t)
 	switch {
 	case u == 0:
-		return 0, fmt.Errorf("weights of %v have no panels: they may be F32, F16, BF16, Q8_0 or Q4_0", t)
+		return 0, fmt.Errorf("weights of %v have no panels; these have: %v", t, kernels.WeightTypes())
 	case cols < 1 || cols%u != 0:
 		return 0, fmt.Errorf("%d columns of %v weights: a positive multiple of %d is needed", cols, t, u)
 	case int64(cols/u) > (math.MaxInt64-align)/int64(bytes):

@@ -16,11 +16,9 @@ import (
 
 var (
 	floatTypes = []kernels.Type{kernels.F32, kernels.F16, kernels.BF16}
-	intTypes   = []kernels.Type{kernels.Q8_0, kernels.Q4_0}
+	intTypes   = []kernels.Type{kernels.Q8_0, kernels.Q4_0, kernels.Q4_K, kernels.Q6_K}
 	le         = binary.LittleEndian
 )
-
-func isInt(t kernels.Type) bool { return t == kernels.Q8_0 || t == kernels.Q4_0 }
 
 // randomMatrix returns a matrix as a file stores it, and its values.
 func randomMatrix(rng *rand.Rand, t kernels.Type, rows, cols int) kernels.Matrix {
@@ -43,10 +41,23 @@ func randomMatrix(rng *rand.Rand, t kernels.Type, rows, cols int) kernels.Matrix
 			for i := range e {
 				e[i] = byte(rng.Uint32())
 			}
-			le.PutUint16(e, randomHalf(rng))
+			for _, at := range halves(t) {
+				le.PutUint16(e[at:], randomHalf(rng))
+			}
 		}
 	}
 	return m
+}
+
+// halves returns where a block of a file has its F16.
+func halves(t kernels.Type) []int {
+	switch t {
+	case kernels.Q4_K:
+		return []int{0, 2}
+	case kernels.Q6_K:
+		return []int{208}
+	}
+	return []int{0}
 }
 
 // randomHalf returns a binary16 number up to 2, often subnormal.
@@ -66,12 +77,42 @@ func value(m kernels.Matrix, row, col int) float64 {
 		return halfValue(le.Uint16(e))
 	case kernels.BF16:
 		return float64(math.Float32frombits(uint32(le.Uint16(e)) << 16))
-	case kernels.Q8_0:
-		return halfValue(le.Uint16(e)) * float64(int8(e[2+i]))
-	case kernels.Q4_0:
-		return halfValue(le.Uint16(e)) * float64(int(e[2+i%16])>>(i/16*4)&15-8)
 	}
-	panic(m.Type)
+	w := integerOf(m.Type, e, i)
+	return w.d*float64(w.scale*w.q) - w.dmin*float64(w.minimum)
+}
+
+// integer is an element of a quantized type: d·scale·q - dmin·minimum.
+type integer struct {
+	q, scale, minimum int
+	d, dmin           float64
+}
+
+// integerOf reads element i of a file's block.
+func integerOf(t kernels.Type, e []byte, i int) integer {
+	w := integer{scale: 1, d: halfValue(le.Uint16(e[halves(t)[0]:]))}
+	switch t {
+	case kernels.Q8_0:
+		w.q = int(int8(e[2+i]))
+	case kernels.Q4_0:
+		w.q = int(e[2+i%16])>>(i/16*4)&15 - 8
+	case kernels.Q4_K:
+		j, s := i/32, e[4:16]
+		w.q = int(e[16+j/2*32+i%32]) >> (j % 2 * 4) & 15
+		w.dmin = halfValue(le.Uint16(e[2:]))
+		if j < 4 {
+			w.scale, w.minimum = int(s[j]%64), int(s[j+4]%64)
+		} else {
+			w.scale, w.minimum = int(s[j+4]%16+s[j-4]/64*16), int(s[j+4]/16+s[j]/64*16)
+		}
+	case kernels.Q6_K:
+		half, r := i/128, i%128
+		low, high := int(e[half*64+r%64])>>(r/64*4)&15, int(e[128+half*32+r%32])>>(r/32*2)&3
+		w.q, w.scale = low+16*high-32, int(int8(e[192+i/16]))
+	default:
+		panic(t)
+	}
+	return w
 }
 
 func halfValue(h uint16) float64 {
@@ -115,6 +156,8 @@ func TestStride(t *testing.T) {
 		{kernels.F16, 1, 64}, {kernels.F16, 2, 64}, {kernels.BF16, 3, 128},
 		{kernels.Q8_0, 32, 576}, {kernels.Q8_0, 64, 1088},
 		{kernels.Q4_0, 32, 320}, {kernels.Q4_0, 64, 576},
+		{kernels.Q4_K, 256, 2368}, {kernels.Q4_K, 512, 4736},
+		{kernels.Q6_K, 256, 3392}, {kernels.Q6_K, 512, 6720},
 	} {
 		got, err := panel.Stride(c.t, c.cols)
 		require.NoError(t, err)
@@ -134,12 +177,15 @@ func TestSizesThatCannotBe(t *testing.T) {
 		rows, cols int
 		want       string
 	}{
-		{kernels.I32, 1, 32, "weights of I32 have no panels"},
+		{kernels.I32, 1, 32, "weights of I32 have no panels; these have: F32, F16, BF16, Q8_0, Q4_0, Q4_K, Q6_K"},
 		{0, 1, 32, "weights of type 0 have no panels"},
 		{99, 1, 32, "weights of type 99 have no panels"},
 		{kernels.F32, 1, 0, "0 columns of F32"},
 		{kernels.F16, 1, -8, "-8 columns of F16"},
 		{kernels.Q8_0, 1, 33, "multiple of 32"},
+		{kernels.Q4_K, 1, 96, "96 columns of Q4_K weights: a positive multiple of 256"},
+		{kernels.Q6_K, 1, 288, "288 columns of Q6_K weights: a positive multiple of 256"},
+		{kernels.Q6_K, 1, math.MaxInt &^ 255, "more than memory can hold"},
 		{kernels.F32, -1, 32, "a matrix of -1 rows"},
 		{kernels.F32, 1, math.MaxInt, "more than memory can hold"},
 		{kernels.Q4_0, 1, math.MaxInt &^ 31, "more than memory can hold"},
@@ -155,7 +201,7 @@ func TestPackedRowsHaveTheMatrixsValues(t *testing.T) {
 	for _, typ := range append(floatTypes, intTypes...) {
 		for _, rows := range []int{1, 15, 16, 17, 40} {
 			cols, _ := typ.Block()
-			cols *= 1 + rng.IntN(70)
+			cols *= 1 + rng.IntN(max(70/cols, 5))
 			t.Run(fmt.Sprintf("%v/%dx%d", typ, rows, cols), func(t *testing.T) {
 				m := randomMatrix(rng, typ, rows, cols)
 				packed, _ := pack(m)
@@ -163,7 +209,7 @@ func TestPackedRowsHaveTheMatrixsValues(t *testing.T) {
 				for r := range rows {
 					panel.Row(got, packed, typ, cols, r)
 					for c := range cols {
-						require.Equal(t, value(m, r, c), float64(got[c]), "row %d, column %d", r, c)
+						require.Equal(t, float32(value(m, r, c)), got[c], "row %d, column %d", r, c)
 					}
 				}
 				for r := rows; r%panel.Lanes != 0; r++ {

@@ -10,7 +10,7 @@ import (
 var portable = &Kernels{
 	Level:    "portable",
 	floats:   [3][]floatKernel{{{1, floatF32}}, {{1, floatF16}}, {{1, floatBF16}}},
-	ints:     [2][]intKernel{{{1, intQ8_0}}, {{1, intQ4_0}}},
+	ints:     [4][]intKernel{{{1, intQ8_0}}, {{1, intQ4_0}}, portableQ4_K, portableQ6_K},
 	quantize: quantize,
 
 	soften:       soften,

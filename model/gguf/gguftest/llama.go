@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/leat-dev/leat/kernels"
 	"github.com/leat-dev/leat/model/gguf"
 )
 
@@ -14,7 +15,7 @@ import (
 // tokenizer. The zero value of a field means the number in its comment.
 type Llama struct {
 	Arch    string    // "llama"; "qwen2" adds the biases of q, k and v
-	Type    gguf.Type // of the matrices: F32, F16, BF16, Q8_0 or Q4_0
+	Type    gguf.Type // of the matrices: one that gguf.Type.Kernel has; widths must be whole blocks
 	Vocab   int       // 320, at least 288
 	Width   int       // 64
 	Hidden  int       // 128, of the feed-forward layer
@@ -202,39 +203,28 @@ func appendBlock(b []byte, typ gguf.Type, x []float32) []byte {
 	case gguf.F32:
 		return le.AppendUint32(b, math.Float32bits(x[0]))
 	case gguf.F16:
-		return le.AppendUint16(b, half(x[0]))
+		return le.AppendUint16(b, kernels.Float16bits(x[0]))
 	case gguf.BF16:
 		return le.AppendUint16(b, uint16(math.Float32bits(x[0])>>16))
 	case gguf.Q8_0:
 		d := largest / 127
-		b = le.AppendUint16(b, half(d))
+		b = le.AppendUint16(b, kernels.Float16bits(d))
 		for _, v := range x {
 			b = append(b, byte(int8(math.Round(float64(v/d)))))
 		}
 		return b
 	case gguf.Q4_0:
 		d := largest / 7
-		b = le.AppendUint16(b, half(d))
+		b = le.AppendUint16(b, kernels.Float16bits(d))
 		q := func(v float32) byte { return byte(8 + math.Round(float64(v/d))) }
 		for i := range 16 {
 			b = append(b, q(x[i])|q(x[i+16])<<4)
 		}
 		return b
+	case gguf.Q4_K:
+		return appendQ4_K(b, x)
+	case gguf.Q6_K:
+		return appendQ6_K(b, x)
 	}
 	panic(fmt.Sprintf("gguftest: no random weights of type %v", typ))
-}
-
-// half rounds towards zero, which random weights don't mind. Numbers too small
-// for a normal half become 0.
-func half(f float32) uint16 {
-	bits := math.Float32bits(f)
-	sign := uint16(bits>>16) & 0x8000
-	switch exponent := int(bits>>23&0xff) - 127 + 15; {
-	case exponent <= 0:
-		return sign
-	case exponent >= 31:
-		return sign | 0x7bff
-	default:
-		return sign | uint16(exponent)<<10 | uint16(bits>>13&0x3ff)
-	}
 }

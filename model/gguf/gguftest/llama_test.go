@@ -13,25 +13,25 @@ import (
 )
 
 func TestLlamaBuildsAFileOfEachType(t *testing.T) {
-	for _, typ := range []gguf.Type{gguf.F32, gguf.F16, gguf.BF16, gguf.Q8_0, gguf.Q4_0} {
-		f, err := gguf.Parse("llama", gguftest.Llama{Type: typ}.Build())
+	for _, typ := range []gguf.Type{gguf.F32, gguf.F16, gguf.BF16, gguf.Q8_0, gguf.Q4_0, gguf.Q4_K, gguf.Q6_K} {
+		f, err := gguf.Parse("llama", gguftest.Llama{Type: typ, Width: 256, Hidden: 512}.Build())
 		require.NoError(t, err)
 		assert.Len(t, f.Tensors(), 3+2*9)
 		w, ok := f.Tensor("blk.1.ffn_down.weight")
 		require.True(t, ok)
 		assert.Equal(t, typ, w.Type)
-		assert.Equal(t, []uint64{128, 64}, w.Dims)
+		assert.Equal(t, []uint64{512, 256}, w.Dims)
 
 		// Weights of a matrix have a deviation of 1/sqrt(columns).
 		var sum, squares float64
 		x := numbers(w)
-		require.Len(t, x, 128*64)
+		require.Len(t, x, 512*256)
 		for _, v := range x {
 			sum += v
 			squares += v * v
 		}
-		assert.InDelta(t, 0, sum/float64(len(x)), 0.005, typ)
-		assert.InDelta(t, 1/math.Sqrt(128), math.Sqrt(squares/float64(len(x))), 0.005, typ)
+		assert.InDelta(t, 0, sum/float64(len(x)), 0.001, typ)
+		assert.InEpsilon(t, 1/math.Sqrt(512), math.Sqrt(squares/float64(len(x))), 0.02, typ)
 	}
 }
 
@@ -54,6 +54,23 @@ func numbers(w gguf.Tensor) (x []float64) {
 		case gguf.Q4_0:
 			for _, q := range b[2:18] {
 				x = append(x, half(le.Uint16(b))*float64(int(q&15)-8), half(le.Uint16(b))*float64(int(q>>4)-8))
+			}
+		case gguf.Q4_K:
+			d, dmin, s := half(le.Uint16(b)), half(le.Uint16(b[2:])), b[4:16]
+			for i := range 256 {
+				j := i / 32
+				scale, minimum := s[j%4]&63, s[j%4+4]&63
+				if j >= 4 {
+					scale, minimum = s[j+4]&15|s[j-4]>>6<<4, s[j+4]>>4|s[j]>>6<<4
+				}
+				q := b[16+j/2*32+i%32] >> (j % 2 * 4) & 15
+				x = append(x, d*float64(scale)*float64(q)-dmin*float64(minimum))
+			}
+		case gguf.Q6_K:
+			for i := range 256 {
+				part, r := i/128, i%128
+				q := b[part*64+r%64]>>(r/64*4)&15 | b[128+part*32+r%32]>>(r/32*2)&3<<4
+				x = append(x, half(le.Uint16(b[208:]))*float64(int8(b[192+i/16]))*float64(int(q)-32))
 			}
 		}
 	}

@@ -71,3 +71,5 @@ bench:
 # Writes the assembly again from its generator.
 generate:
 	$(GO) generate ./kernels/...
+
+include gpu.mk

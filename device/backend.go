@@ -10,9 +10,10 @@ import (
 type Backend interface {
 	Kind() Kind
 
-	// Discover describes the devices that are there. Where there are none, the
+	// Discover describes the devices that can be used. Where there are none, the
 	// error says why in words for the user: the library that could not be
-	// loaded, the driver's own message.
+	// loaded, the driver's own message. Where some of those that are there can't
+	// be used, it says what is wrong with them, beside the others.
 	Discover() ([]Info, error)
 
 	// Resolve turns a name of a device list ("cpu", "cpu/3", "cuda:0") into the
@@ -60,8 +61,8 @@ func backend(k Kind) (Backend, error) {
 	return nil, Unavailable{k, "this build of Leat has no " + k.String() + " backend"}
 }
 
-// Discover lists the devices that are there, GPUs first, and for each kind
-// that has none the reason.
+// Discover lists the devices that can be used, GPUs first, and for each kind that
+// has none, or not all that are there, the reason.
 func Discover() (found []Info, missing []Unavailable) {
 	for _, k := range Kinds {
 		b, err := backend(k)
@@ -69,9 +70,9 @@ func Discover() (found []Info, missing []Unavailable) {
 		if err == nil {
 			infos, err = b.Discover()
 		}
+		found = append(found, infos...)
 		switch u := (Unavailable{}); {
 		case err == nil:
-			found = append(found, infos...)
 		case asUnavailable(err, &u):
 			missing = append(missing, u)
 		default:

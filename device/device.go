@@ -41,12 +41,13 @@ func (k Kind) String() string {
 type Info struct {
 	Name        string // as in device lists and output: "cuda:0", "cpu:0-1"
 	Kind        Kind
-	Description string // the maker's name of it
-	Memory      int64  // bytes in all
-	Free        int64  // bytes free when it was looked at
-	Cores       []int  // of a CPU device: the system's numbers of its cores
-	SIMD        string // of a CPU device: the level its kernels use, such as "avx512-vnni"
-	Rates       Rates  // how fast it is, where package kernels/calibrate has measured that
+	Description string   // the maker's name of it
+	Memory      int64    // bytes in all
+	Free        int64    // bytes free when it was looked at
+	Cores       []int    // of a CPU device: the system's numbers of its cores
+	SIMD        string   // of a CPU device: the level its kernels use, such as "avx512-vnni"
+	Peers       []string // of a GPU: the names of those it copies to and from directly
+	Rates       Rates    // how fast it is, where package kernels/calibrate has measured that
 }
 
 // Rates is how fast a device is, all of it together. The zero value says that
@@ -54,7 +55,7 @@ type Info struct {
 type Rates struct {
 	Memory  float64 // bytes of weights that a product of one row reads a second
 	Float   float64 // multiply-adds a second of a product of many rows with F32, F16 or BF16 weights
-	Integer float64 // the same with Q8_0 or Q4_0 weights
+	Integer float64 // the same with quantized weights, measured with Q8_0
 }
 
 // Device is an open device. Its methods may be called from any goroutine.

@@ -15,6 +15,12 @@ type Transfer interface {
 	// buffer that holds them: src itself where the receiver can read it in
 	// place, else into. Where the receiver computes on the host it waits for
 	// ready, until ctx ends. It is called outside the queue's Begin and End.
+	//
+	// into must be free when Move is called. src must stay as it is, and into
+	// be left alone, until an event is done that the receiving queue records
+	// afterwards. What goes wrong, ready's error among it, is the error of that
+	// event or of Move. Once Move has returned an error, nothing that it enqueued
+	// still runs.
 	Move(ctx context.Context, into, src Buffer, n int64, ready Event) (Buffer, error)
 
 	// InPlace says that Move always returns src, so that no buffer to receive

@@ -1,0 +1,168 @@
+package cuda
+
+import (
+	"context"
+	"errors"
+
+	"github.com/leat-dev/leat/device"
+)
+
+// between brings what lies on one GPU to another, on a queue of the receiver's own
+// for copies: beside what both compute, and without the host's waiting for anything.
+type between struct {
+	from   *Device
+	to     device.Queue
+	copies *Queue
+	detour *detour // nil where the receiver reads the sender's memory
+	trips  []*trip // as many as there were ever under way at once
+}
+
+// trip says when a Move is done: on the receiver, and on the sender, which has a part
+// in it only by the detour.
+type trip struct{ arrived, sent *Event }
+
+func newBetween(from, receiver *Device, to device.Queue) (*between, error) {
+	t := &between{from: from, to: to}
+	if err := t.prepare(receiver); err != nil {
+		_ = t.Close() // the first error tells more
+		return nil, err
+	}
+	return t, nil
+}
+
+func (t *between) prepare(receiver *Device) (err error) {
+	if t.copies, err = receiver.newQueue(); err != nil {
+		return err
+	}
+	t.copies.untimed = true
+	direct, err := receiver.reach(t.from)
+	if err != nil || direct {
+		return err
+	}
+	t.detour, err = newDetour(t.from, receiver)
+	return err
+}
+
+// reach makes the sender's memory readable for the GPU, and says whether it is.
+func (d *Device) reach(from *Device) (bool, error) {
+	if err := d.use("reaching " + from.name); err != nil {
+		return false, err
+	}
+	ok, err := d.reachOnce(from)
+	if e := d.drop(); err == nil {
+		err = e
+	}
+	return ok, err
+}
+
+func (d *Device) reachOnce(from *Device) (bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.reached[from.primary] {
+		return true, nil
+	}
+	can, err := d.driver.reaches(d.name, d.ordinal, from.ordinal)
+	if !can || err != nil {
+		return false, err
+	}
+	v := d.visit()
+	defer v.leave()
+	if err := v.enter(); err != nil {
+		return false, err
+	}
+	code := v.call(cuCtxEnablePeerAccess, from.handle, 0)
+	if code != peerEnabled {
+		if err := d.check(cuCtxEnablePeerAccess, code); err != nil {
+			return false, err
+		}
+	}
+	d.reached[from.primary] = true
+	return true, nil
+}
+
+// Move enqueues the copy. ready's error becomes that of the next event recorded on
+// the receiving queue, as does the copy's.
+func (t *between) Move(ctx context.Context, into, src device.Buffer, n int64, ready device.Event) (device.Buffer, error) {
+	if err := check(into, src, n); err != nil {
+		return nil, err
+	}
+	dst, err := t.copies.device.on(into)
+	if err != nil {
+		return nil, err
+	}
+	own, err := t.from.on(src)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := ready.(*Event); !ok {
+		if err := ready.Wait(ctx); err != nil {
+			return nil, err
+		}
+		ready = device.Done
+	}
+	trip, err := t.trip()
+	if err != nil {
+		return nil, err
+	}
+	if t.detour != nil {
+		t.detour.move(t.copies, dst, own, n, ready, trip)
+	} else {
+		t.copy(dst, own, n, ready, trip.arrived)
+	}
+	t.to.Begin()
+	defer t.to.End()
+	if trip.sent != nil {
+		t.to.After(trip.sent)
+	}
+	t.to.After(trip.arrived)
+	return into, nil
+}
+
+// copy copies from GPU to GPU.
+func (t *between) copy(dst, src *Buffer, n int64, ready device.Event, arrived *Event) {
+	q := t.copies
+	q.Begin()
+	defer q.End()
+	q.After(ready)
+	if n > 0 && q.ready("a copy") {
+		q.share(cuMemcpyPeerAsync, uintptr(dst.Address()), q.device.handle, uintptr(src.Address()), t.from.handle, uintptr(n), q.stream)
+	}
+	q.Record(arrived)
+}
+
+// trip returns one that is done.
+func (t *between) trip() (*trip, error) {
+	for _, trip := range t.trips {
+		if trip.arrived.done() && (trip.sent == nil || trip.sent.done()) {
+			return trip, nil
+		}
+	}
+	var new trip
+	var err error
+	if new.arrived, err = t.copies.newEvent(); err != nil {
+		return nil, err
+	}
+	if t.detour != nil {
+		if new.sent, err = t.detour.sends.newEvent(); err != nil {
+			return nil, err
+		}
+	}
+	t.trips = append(t.trips, &new)
+	return &new, nil
+}
+
+// InPlace returns false.
+func (t *between) InPlace() bool { return false }
+
+// Close waits for the copies under way. A second Close does nothing.
+func (t *between) Close() error {
+	var errs []error
+	if t.copies != nil {
+		errs = append(errs, t.copies.Close())
+	}
+	if t.detour != nil {
+		errs = append(errs, t.detour.close())
+		t.detour = nil
+	}
+	return errors.Join(errs...)
+}

@@ -8,7 +8,7 @@
 // SIMD levels of a CPU count as kinds of their own.
 //
 // The op set is implemented once a backend, in sub-packages that register
-// themselves when imported: kernels/cpu.
+// themselves when imported: kernels/cpu, kernels/gpu.
 package kernels
 
 import (
@@ -21,7 +21,8 @@ import (
 // End, as package device describes; they check what they are given, and an op
 // that can't be done is the queue's error at the next Record.
 //
-// In shapes below, n is the number of rows of the batch.
+// In shapes below, n is the number of rows of the batch. The orders of sums are
+// those of package kernels/cpu; kernels/gpu says its own.
 type Queue interface {
 	device.Queue
 
@@ -85,6 +86,7 @@ type Queue interface {
 	// block's weights are added by halves, those behind the row's position being
 	// 0: the upper 16 to the lower 16, then of those the upper 8, and so on. Its
 	// weighted values are summed in order, and then added to those before it.
+	// dst must not lie over q.
 	Attention(dst, q Tensor, c Cache, scale float32, rows Rows)
 
 	// SwiGLU writes gate/(1+exp(-gate))·up to dst; all of one shape. dst may be

@@ -33,9 +33,9 @@ func SizesFor(k device.Kind) Sizes {
 // estimate takes weights and caches to lie as a file stores them.
 type estimate struct{}
 
-// contextBytes is about what a GPU's driver takes for a process's context and
+// ContextBytes is about what a GPU's driver takes for a process's context and
 // its kernels.
-const contextBytes = 384 << 20
+const ContextBytes = 384 << 20
 
 func (estimate) WeightBytes(t Type, rows, cols int) (int64, error) {
 	row, err := t.RowBytes(cols)
@@ -61,5 +61,5 @@ func (e estimate) CacheBytes(s CacheSpec) (int64, error) {
 
 func (e estimate) WorkspaceBytes(_ device.Info, rows, cols int) (int64, error) {
 	quantized, err := e.WeightBytes(Q8_0, rows, (cols+31)/32*32)
-	return contextBytes + quantized, err
+	return ContextBytes + quantized, err
 }

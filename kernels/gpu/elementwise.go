@@ -1,0 +1,71 @@
+package gpu
+
+import "github.com/leat-dev/leat/kernels"
+
+// The ops that need no header.
+
+func (q *queue) RMSNorm(dst, x kernels.Tensor, gain kernels.Weight, eps float32) {
+	if q.Failed() {
+		return
+	}
+	a := args{op: "RMSNorm", device: q.Device()}
+	p := &q.rmsNorm
+	*p = rmsNormParams{
+		x:    a.floats("x", x, x.Rows, x.Cols).at,
+		dst:  a.floats("dst", dst, x.Rows, x.Cols).at,
+		rows: int32(x.Rows), cols: int32(x.Cols), eps: eps,
+	}
+	_, p.gain = a.vector("the gain", gain, x.Cols)
+	if q.ready(&a) {
+		launch(q, q.functions.rmsNorm, p, x.Rows, 1, 1)
+	}
+}
+
+func (q *queue) SwiGLU(dst, gate, up kernels.Tensor) {
+	if q.Failed() {
+		return
+	}
+	a := args{op: "SwiGLU", device: q.Device()}
+	p := &q.swiglu
+	*p = swigluParams{
+		gate: a.floats("gate", gate, gate.Rows, gate.Cols).at,
+		up:   a.floats("up", up, gate.Rows, gate.Cols).at,
+		dst:  a.floats("dst", dst, gate.Rows, gate.Cols).at,
+		n:    int32(gate.Rows * gate.Cols),
+	}
+	if q.ready(&a) {
+		launch(q, q.functions.swiglu, p, ceil(int(p.n), threads), 1, 1)
+	}
+}
+
+func (q *queue) Add(dst, x kernels.Tensor) {
+	if q.Failed() {
+		return
+	}
+	a := args{op: "Add", device: q.Device()}
+	p := &q.add
+	*p = addParams{
+		dst: a.floats("dst", dst, dst.Rows, dst.Cols).at,
+		x:   a.floats("x", x, dst.Rows, dst.Cols).at,
+		n:   int32(dst.Rows * dst.Cols),
+	}
+	if q.ready(&a) {
+		launch(q, q.functions.add, p, ceil(int(p.n), threads), 1, 1)
+	}
+}
+
+func (q *queue) ArgMax(dst, x kernels.Tensor) {
+	if q.Failed() {
+		return
+	}
+	a := args{op: "ArgMax", device: q.Device()}
+	p := &q.argMax
+	*p = argMaxParams{
+		x:    a.floats("x", x, x.Rows, x.Cols).at,
+		dst:  a.ints("dst", dst, x.Rows, 1).at,
+		rows: int32(x.Rows), cols: int32(x.Cols),
+	}
+	if q.ready(&a) {
+		launch(q, q.functions.argMax, p, x.Rows, 1, 1)
+	}
+}

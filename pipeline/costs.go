@@ -156,9 +156,9 @@ func (p *Plan) describe(runs []packer.Run, places []device.Place) error {
 		if err != nil {
 			return err
 		}
-		copied := i > 0 && (at.Info.Kind != device.CPU || places[runs[i-1].Device].Info.Kind != device.CPU)
 		var replicas []StagePlan
 		for j, replica := range each {
+			copied := i > 0 && p.copied(j, each, places[runs[i-1].Device].Each())
 			s, err := p.replica(r, replica, costs[j], copied, there)
 			if err != nil {
 				return err
@@ -179,6 +179,15 @@ func (p *Plan) describe(runs []packer.Run, places []device.Place) error {
 		p.Stages = append(p.Stages, s)
 	}
 	return nil
+}
+
+// copied says that activations come to replica j of a place from another memory.
+func (p *Plan) copied(j int, each, before []device.Place) bool {
+	own := each[j].Info
+	return slices.ContainsFunc(met(j, len(each), len(before), p.routes), func(n int) bool {
+		from := before[n].Info
+		return from.Name != own.Name && (from.Kind != device.CPU || own.Kind != device.CPU)
+	})
 }
 
 // replica describes one replica of a run, or the only one.

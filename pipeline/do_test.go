@@ -87,7 +87,7 @@ func TestDoIsWhatTheLayersCompute(t *testing.T) {
 		layers := mixing(widths...)
 		options := []pipeline.Option{
 			pipeline.WithInput(widths[0]),
-			pipeline.WithDevices(fmt.Sprintf("cpu/%d", 1+r.IntN(4))),
+			pipeline.WithDevices(stagetest.Devices(t, fmt.Sprintf("cpu/%d", 1+r.IntN(4)))),
 			pipeline.WithMaxBatch(1 + r.IntN(40)),
 			pipeline.WithInFlight(r.IntN(6)),
 			pipeline.WithBacklog(1 + r.IntN(10)),
@@ -188,7 +188,7 @@ func TestCallsMadeAtTheSameTimeShareBatches(t *testing.T) {
 // of them work on it; rows that are few stay together.
 func TestRowsAreSharedOutAmongStages(t *testing.T) {
 	for rows, batches := range map[int]int64{1: 1, 16: 1, 32: 2, 64: 4, 400: 4, 800: 8} {
-		p := open(t, mixing(3, 4, 5, 6, 7), pipeline.WithInput(3), pipeline.WithDevices("cpu/4"), pipeline.WithMaxBatch(100))
+		p := open(t, mixing(3, 4, 5, 6, 7), pipeline.WithInput(3), pipeline.WithDevices(stagetest.Devices(t, "cpu/4")), pipeline.WithMaxBatch(100))
 		_, err := p.Do(t.Context(), make([]float32, 3*rows))
 		require.NoError(t, err)
 		assert.Equal(t, batches, p.Stats().Batches, "%d rows", rows)
@@ -371,7 +371,7 @@ func TestDoRefusesWhatIsNotRows(t *testing.T) {
 // In the steady state a call costs no allocation, whoever else calls.
 func TestDoIntoAllocatesNothing(t *testing.T) {
 	const callers = 16
-	p := open(t, mixing(4, 5, 6), pipeline.WithInput(4), pipeline.WithDevices("cpu/2"), pipeline.WithMaxBatch(8))
+	p := open(t, mixing(4, 5, 6), pipeline.WithInput(4), pipeline.WithDevices(stagetest.Devices(t, "cpu/2")), pipeline.WithMaxBatch(8))
 	ctx, cancel := context.WithCancel(t.Context())
 	var working sync.WaitGroup
 	begin, ended := make(chan struct{}), make(chan error)

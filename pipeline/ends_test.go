@@ -109,7 +109,7 @@ func TestAStageThatFailsEveryBatch(t *testing.T) {
 		return nil
 	}
 	var log bytes.Buffer
-	p := open(t, layers, pipeline.WithInput(1), pipeline.WithDevices("cpu/2"), pipeline.WithFailureLimit(3),
+	p := open(t, layers, pipeline.WithInput(1), pipeline.WithDevices(stagetest.Devices(t, "cpu/2")), pipeline.WithFailureLimit(3),
 		pipeline.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 	row := make([]float32, 1)
 
@@ -162,7 +162,7 @@ func TestBadRowsAreNotAFailingStage(t *testing.T) {
 		}
 		return nil
 	}
-	p := open(t, layers, pipeline.WithInput(1), pipeline.WithDevices("cpu"), pipeline.WithFailureLimit(2))
+	p := open(t, layers, pipeline.WithInput(1), pipeline.WithDevices(stagetest.Devices(t, "cpu")), pipeline.WithFailureLimit(2))
 	for range 10 {
 		_, err := p.Do(t.Context(), []float32{-1})
 		assert.ErrorIs(t, err, stagetest.ErrFail)
@@ -172,7 +172,7 @@ func TestBadRowsAreNotAFailingStage(t *testing.T) {
 	assert.NoError(t, err)
 	assert.Equal(t, []float32{4}, y)
 
-	p = open(t, layers, pipeline.WithInput(1), pipeline.WithDevices("cpu"), pipeline.WithFailureLimit(0))
+	p = open(t, layers, pipeline.WithInput(1), pipeline.WithDevices(stagetest.Devices(t, "cpu")), pipeline.WithFailureLimit(0))
 	for range 20 {
 		_, err := p.Do(t.Context(), []float32{-1})
 		assert.ErrorIs(t, err, stagetest.ErrFail)
@@ -181,7 +181,7 @@ func TestBadRowsAreNotAFailingStage(t *testing.T) {
 }
 
 func TestWarmupFillsEveryBatch(t *testing.T) {
-	p := open(t, mixing(2, 3, 4, 5), pipeline.WithInput(2), pipeline.WithDevices("cpu/3"), pipeline.WithMaxBatch(50), pipeline.WithInFlight(5))
+	p := open(t, mixing(2, 3, 4, 5), pipeline.WithInput(2), pipeline.WithDevices(stagetest.Devices(t, "cpu/3")), pipeline.WithMaxBatch(50), pipeline.WithInFlight(5))
 	require.NoError(t, p.Warmup(t.Context()))
 	for _, s := range p.Stats().Stages {
 		assert.EqualValues(t, 5, s.Batches)

@@ -193,7 +193,7 @@ func (l *Line) Plan() *Plan { return l.plan }
 type StageStats struct {
 	StagePlan
 	stage.Stats
-	Share    float64        // of the time since the start that it was busy, 0 to 1: of its replicas, the mean
+	Share    float64        // of the time since the start that it was busy, or its device for it, 0 to 1: of its replicas, the mean
 	Queue    int            // batches that wait for it now
 	Replicas []ReplicaStats // one by one, where there are several
 }

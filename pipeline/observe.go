@@ -15,7 +15,7 @@ type Observer interface {
 	// Filled comes before the first stage gets the batch.
 	Filled(Handling)
 
-	// Worked comes after each stage; see stage.Work.
+	// Worked comes after each stage, in their order; see stage.Observer.
 	stage.Observer
 
 	// Emptied is the last that is told of a batch.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/internal/stagetest"
 	"github.com/leat-dev/leat/kernels"
 	"github.com/leat-dev/leat/model"
 	"github.com/leat-dev/leat/packer"
@@ -131,7 +132,7 @@ func TestEveryRouteGivesTheSameBits(t *testing.T) {
 		}
 	}
 	whole := map[uint64][]float32{}
-	alone, err := start(t, layers, options("cpu")...)
+	alone, err := start(t, layers, options(stagetest.OneKind(t, "cpu"))...)
 	require.NoError(t, err)
 	for seed := range uint64(6) {
 		x := sequence(seed, rows)
@@ -143,7 +144,7 @@ func TestEveryRouteGivesTheSameBits(t *testing.T) {
 
 	for _, list := range []string{"cpu:0|" + second, "cpu:0|" + second + ",cpu:0", "cpu:0," + second + "|cpu:0|cpu:0," + second, replicated(2, 1, 6)} {
 		t.Run(list, func(t *testing.T) {
-			l, err := start(t, layers, options(list)...)
+			l, err := start(t, layers, options(stagetest.OneKind(t, list))...)
 			require.NoError(t, err)
 			routes := l.Plan().Routes()
 			got := make([][]float32, routes)
@@ -180,11 +181,11 @@ func TestReplicasHoldWhatIsPlanned(t *testing.T) {
 		lists = append(lists, "cpu:0|cpu:1", "cpu:0-1|cpu:1,cpu:0", "cpu:0,cpu:1|cpu:0-1|cpu:1")
 	}
 	for _, list := range lists {
-		plan, err := pipeline.NewPlan(t.Context(), layers, pipeline.WithDevices(list), pipeline.WithMaxBatch(16), pipeline.WithInput(rememberedWidth),
+		plan, err := pipeline.NewPlan(t.Context(), layers, pipeline.WithDevices(stagetest.OneKind(t, list)), pipeline.WithMaxBatch(16), pipeline.WithInput(rememberedWidth),
 			pipeline.WithState(stage.Config{Pages: 7, KV: kernels.F16, MaxTables: 7}))
 		require.NoError(t, err)
 		planned := map[string]int64{}
-		page, err := kernels.SizesFor(device.CPU).CacheBytes(kernels.CacheSpec{Type: kernels.F16, Heads: 2, HeadDim: rememberedWidth / 2, Pages: 1})
+		page, err := kernels.SizesFor(plan.Stages[0].Device.Kind).CacheBytes(kernels.CacheSpec{Type: kernels.F16, Heads: 2, HeadDim: rememberedWidth / 2, Pages: 1})
 		require.NoError(t, err)
 		for _, s := range plan.Stages {
 			var bytes, entries int64

@@ -38,7 +38,7 @@ func elements(n, width int) iter.Seq2[[]float32, error] {
 func TestMapIsInOrder(t *testing.T) {
 	layers := mixing(3, 5, 2)
 	for _, ahead := range []int{0, 1, 7} {
-		p := open(t, layers, pipeline.WithInput(3), pipeline.WithDevices("cpu/2"), pipeline.WithMaxBatch(16), pipeline.WithBacklog(3), pipeline.WithAhead(ahead))
+		p := open(t, layers, pipeline.WithInput(3), pipeline.WithDevices(stagetest.Devices(t, "cpu/2")), pipeline.WithMaxBatch(16), pipeline.WithBacklog(3), pipeline.WithAhead(ahead))
 		for range 2 { // a stream can be taken again
 			next, stop := iter.Pull2(elements(300, 3))
 			for y, err := range p.Map(t.Context(), elements(300, 3)) {
@@ -60,7 +60,7 @@ func TestMapIsInOrder(t *testing.T) {
 
 func TestMapUnorderedPairsResultsWithElements(t *testing.T) {
 	layers := mixing(3, 5, 2)
-	p := open(t, layers, pipeline.WithInput(3), pipeline.WithDevices("cpu/2"), pipeline.WithMaxBatch(16), pipeline.WithBacklog(3))
+	p := open(t, layers, pipeline.WithInput(3), pipeline.WithDevices(stagetest.Devices(t, "cpu/2")), pipeline.WithMaxBatch(16), pipeline.WithBacklog(3))
 	type element struct {
 		x   []float32
 		err error
@@ -162,7 +162,7 @@ func TestMapReadsAheadSoFarAndLeavesNothing(t *testing.T) {
 
 // Results come as they are ready, also while xs has nothing to read.
 func TestMapWithAnInputThatNeedsItsResults(t *testing.T) {
-	p := open(t, mixing(1, 1), pipeline.WithInput(1), pipeline.WithDevices("cpu"))
+	p := open(t, mixing(1, 1), pipeline.WithInput(1), pipeline.WithDevices(stagetest.Devices(t, "cpu")))
 	answers := make(chan float32, 1)
 	answers <- 1
 	talk := func(yield func([]float32, error) bool) {
@@ -182,7 +182,7 @@ func TestMapWithAnInputThatNeedsItsResults(t *testing.T) {
 }
 
 func TestMapAfterClose(t *testing.T) {
-	p := open(t, mixing(1, 1), pipeline.WithInput(1), pipeline.WithDevices("cpu"))
+	p := open(t, mixing(1, 1), pipeline.WithInput(1), pipeline.WithDevices(stagetest.Devices(t, "cpu")))
 	require.NoError(t, p.Close())
 	var errs []error
 	for _, err := range p.Map(t.Context(), rows(new(atomic.Int64))) {
@@ -199,7 +199,7 @@ func TestAFailedElementIsFollowedByOthers(t *testing.T) {
 		}
 		return nil
 	}
-	p := open(t, layers, pipeline.WithInput(1), pipeline.WithDevices("cpu"), pipeline.WithMaxBatch(1))
+	p := open(t, layers, pipeline.WithInput(1), pipeline.WithDevices(stagetest.Devices(t, "cpu")), pipeline.WithMaxBatch(1))
 	i := 0
 	for y, err := range p.Map(t.Context(), rows(new(atomic.Int64))) {
 		if i == 5 {
@@ -217,7 +217,7 @@ func TestAFailedElementIsFollowedByOthers(t *testing.T) {
 
 // What ends the reading of xs ends the loop in the same way.
 func TestAPanicInXsIsTheLoops(t *testing.T) {
-	p := open(t, mixing(1, 1), pipeline.WithInput(1), pipeline.WithDevices("cpu"))
+	p := open(t, mixing(1, 1), pipeline.WithInput(1), pipeline.WithDevices(stagetest.Devices(t, "cpu")))
 	n := 0
 	assert.PanicsWithValue(t, "no more", func() {
 		for range p.Map(t.Context(), func(yield func([]float32, error) bool) {

@@ -33,6 +33,11 @@ type Batch struct {
 	// rows; Reset keeps it and what is in it. Nil where Config.Input is 0.
 	Input []float32
 
+	// Best says that of each row that comes out of the last stage only the column
+	// of the largest value is wanted: see Chosen. The sender sets it before the
+	// batch is sent; Reset clears it.
+	Best bool
+
 	// Set by each stage for its layers.
 	Rows kernels.Rows   // the header on the stage's device
 	Work kernels.Tensor // the stage's workspace: [1, floats]
@@ -41,7 +46,9 @@ type Batch struct {
 	x       kernels.Tensor // the activations, on the device of the stage that wrote them
 	ready   device.Event   // x is there when it is done
 	values  []float32      // x in the host's memory, from the last stage
+	chosen  []int32        // instead, of x's rows
 	marks   []mark
+	open    []Work // what stages did that an observer hasn't been told yet
 	err     error
 }
 
@@ -49,7 +56,8 @@ type Batch struct {
 type mark struct {
 	stage *Stage
 	event device.Event
-	took  time.Duration // that the stage had its device
+	took  time.Duration // that the stage had its device, or the device worked
+	open  int           // its Work's place among the batch's open ones, from 1; 0: it isn't open
 }
 
 // NewBatch returns a batch for slot that fits c. Its Input is the caller's to
@@ -65,8 +73,9 @@ func (b *Batch) Reset() {
 	b.Header.Reset()
 	b.Route = 0
 	b.Number = 0
-	b.encoded, b.x, b.ready, b.values, b.err = nil, kernels.Tensor{}, device.Done, nil, nil
-	b.marks = b.marks[:0]
+	b.Best = false
+	b.encoded, b.x, b.ready, b.values, b.chosen, b.err = nil, kernels.Tensor{}, device.Done, nil, nil, nil
+	b.marks, b.open = b.marks[:0], b.open[:0]
 }
 
 // Seal encodes the header. Call it once, after the last row is in and before
@@ -78,22 +87,48 @@ func (b *Batch) Seal() { b.encoded = b.Header.Encode() }
 func (b *Batch) Err() error { return b.err }
 
 // Wait blocks until all stages' work on the batch is done and returns its
-// error, an *Error that names the stage, or ctx's.
+// error, an *Error that names the stage, or ctx's. Where devices work by themselves,
+// their observer and their Stats are told meanwhile.
 func (b *Batch) Wait(ctx context.Context) error {
-	for _, m := range b.marks {
+	for i := range b.marks {
+		m := &b.marks[i]
 		err := m.event.Wait(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err != nil && b.err == nil {
-			b.err = m.stage.failure("", err)
+		if err != nil {
+			err = m.stage.failure("", err)
+			if b.blames(m.stage) {
+				b.err = err
+			}
+		}
+		if m.open > 0 {
+			m.stage.meter.settle(m, &b.open[m.open-1], err)
+			m.open = 0
+		}
+	}
+	if b.err == nil && b.chosen != nil {
+		s := b.marks[len(b.marks)-1].stage
+		if err := s.buffers.unchoose(ctx, b); err != nil {
+			b.err = s.failure("", err)
 		}
 	}
 	return b.err
 }
 
+// blames says that an error of that stage's device explains the batch's failure: an
+// error of a stage behind it may come of what the device handed on.
+func (b *Batch) blames(s *Stage) bool {
+	if b.err == nil {
+		return true
+	}
+	at, ok := b.err.(*Error)
+	return ok && at.Stage > s.number
+}
+
 // Took returns how long the stage of that number, whichever of its replicas it
-// was, had its device for the batch, 0 if it never came there.
+// was, had its device for the batch, 0 if it never came there. Of a device that
+// works by itself it is known after Wait.
 func (b *Batch) Took(stage int) time.Duration {
 	for _, m := range b.marks {
 		if m.stage.number == stage {
@@ -105,7 +140,14 @@ func (b *Batch) Took(stage int) time.Duration {
 
 // Values returns the last stage's result in the host's memory, a row after the
 // other. It is there after Wait, and valid until the slot is used again.
+// Nil where there is Chosen.
 func (b *Batch) Values() []float32 { return b.values }
+
+// Chosen returns, of a batch that was sent with Best, the column of the largest
+// value in each row of the last stage's result: of equals the first, -1 where none
+// is a number. Nil where the host reads the result in place: Values has it then. It
+// is there after Wait, and valid until the slot is used again.
+func (b *Batch) Chosen() []int32 { return b.chosen }
 
 // Floats hands out workspace front to back: it returns the first rows·cols
 // float32s of work as a tensor, and what is left.

@@ -18,6 +18,7 @@ type buffers struct {
 	headers   []device.Buffer   // a slot
 	inputs    []device.Buffer   // a slot: what the first layer reads; nil where that is read in place, or there is none
 	brought   [][]float32       // a slot of the first stage: where the host writes the input
+	sealed    [][]byte          // a slot: where the host writes the header, if a device copies it from there while the host goes on
 	outputs   []kernels.Tensor  // a slot: [rows, width]
 	events    []device.Event    // a slot
 	host      [][]float32       // a slot: where results are downloaded to; nil where the host reads them in place
@@ -28,11 +29,13 @@ type buffers struct {
 	wanted    []bool // a layer: its output has rows only for the outputs
 	last      bool
 	owned     []device.Buffer
+	peek      peek
 }
 
 func (f *buffers) allocate(q kernels.Queue, layers []Layer, at Position, c Config) error {
 	s := c.size(layers)
 	f.last = at.Last
+	d := q.Device()
 	for _, l := range layers {
 		f.widths = append(f.widths, l.Shape().Width)
 		f.wanted = append(f.wanted, l.Shape().Outputs)
@@ -58,11 +61,11 @@ func (f *buffers) allocate(q kernels.Queue, layers []Layer, at Position, c Confi
 		return err
 	}
 	tensor := func(bytes int64) (kernels.Tensor, error) {
-		b, err := f.alloc(q.Device(), bytes)
+		b, err := f.alloc(d, bytes)
 		return kernels.Tensor{Buf: b, Rows: 1, Cols: int(bytes / 4), Type: kernels.F32}, err
 	}
 	var err error
-	if f.work, err = tensor(s.work); err != nil {
+	if f.work, err = tensor(s.workspace(c, d.Info())); err != nil {
 		return err
 	}
 	for i := range s.betweens() {
@@ -71,9 +74,16 @@ func (f *buffers) allocate(q kernels.Queue, layers []Layer, at Position, c Confi
 		}
 	}
 	for range c.InFlight {
-		header, err := f.alloc(q.Device(), s.header)
+		header, err := f.alloc(d, s.header)
 		if err != nil {
 			return err
+		}
+		if _, ok := d.(device.Pinner); ok {
+			sealed, err := f.hostMemory(d, s.header)
+			if err != nil {
+				return err
+			}
+			f.sealed = append(f.sealed, sealed)
 		}
 		output, err := tensor(s.output)
 		if err != nil {
@@ -85,17 +95,25 @@ func (f *buffers) allocate(q kernels.Queue, layers []Layer, at Position, c Confi
 		}
 		f.headers, f.outputs, f.events = append(f.headers, header), append(f.outputs, output), append(f.events, event)
 		if s.input > 0 {
-			input, err := f.alloc(q.Device(), s.input)
+			input, err := f.alloc(d, s.input)
 			if err != nil {
 				return err
 			}
 			f.inputs = append(f.inputs, input)
 			if f.width > 0 {
-				f.brought = append(f.brought, hostView(input, s.input))
+				mem, err := f.hostView(input, s.input)
+				if err != nil {
+					return err
+				}
+				f.brought = append(f.brought, floats(mem))
 			}
 		}
-		if f.last && output.Buf.Bytes() == nil {
-			f.host = append(f.host, make([]float32, s.output/4))
+		if f.last && s.output > 0 && output.Buf.Bytes() == nil {
+			mem, err := f.hostMemory(d, s.output)
+			if err != nil {
+				return err
+			}
+			f.host = append(f.host, floats(mem))
 		}
 	}
 	return nil
@@ -103,11 +121,35 @@ func (f *buffers) allocate(q kernels.Queue, layers []Layer, at Position, c Confi
 
 // hostView is where the host writes what goes to a buffer: there, or in memory of
 // its own to be uploaded.
-func hostView(b device.Buffer, bytes int64) []float32 {
+func (f *buffers) hostView(b device.Buffer, bytes int64) ([]byte, error) {
 	if mem := b.Bytes(); mem != nil {
-		return floats(mem[:bytes])
+		return mem[:bytes], nil
 	}
-	return make([]float32, bytes/4)
+	return f.hostMemory(b.Device(), bytes)
+}
+
+// hostMemory is memory of the host's that is copied to or from a device: such that
+// the device does so by itself, where it has any.
+func (f *buffers) hostMemory(d device.Device, bytes int64) ([]byte, error) {
+	p, ok := d.(device.Pinner)
+	if !ok {
+		return make([]byte, bytes), nil
+	}
+	b, err := p.AllocHost(bytes)
+	if err != nil {
+		return nil, fmt.Errorf("allocating host memory for transfers: %w", err)
+	}
+	f.owned = append(f.owned, b)
+	return b.Bytes()[:bytes], nil
+}
+
+// seal returns the batch's encoded header, where the device is to read it.
+func (f *buffers) seal(b *Batch) []byte {
+	if f.sealed == nil {
+		return b.encoded
+	}
+	own := f.sealed[b.Slot]
+	return own[:copy(own, b.encoded)]
 }
 
 func (f *buffers) alloc(d device.Device, bytes int64) (device.Buffer, error) {
@@ -161,17 +203,19 @@ func (f *buffers) output(i int, b *Batch) kernels.Tensor {
 	return t
 }
 
-// deliver makes the last stage's results readable by the host.
-func (f *buffers) deliver(q kernels.Queue, slot int, x kernels.Tensor) []float32 {
-	if !f.last || x.Rows == 0 {
-		return nil
+// deliver makes the last stage's results, or what is wanted of them, readable by
+// the host.
+func (f *buffers) deliver(q kernels.Queue, b *Batch, x kernels.Tensor) {
+	switch {
+	case !f.last || x.Bytes() == 0:
+	case f.host == nil:
+		b.values = floats(x.Buf.Bytes()[x.Off : x.Off+x.Bytes()])
+	case b.Best:
+		b.chosen = f.choose(q, f.host[b.Slot], x)
+	default:
+		b.values = f.host[b.Slot][:x.Rows*x.Cols]
+		q.Download(bytesOf(b.values), x.Buf, x.Off)
 	}
-	if f.host == nil {
-		return floats(x.Buf.Bytes()[x.Off : x.Off+x.Bytes()])
-	}
-	host := f.host[slot][:x.Rows*x.Cols]
-	q.Download(bytesOf(host), x.Buf, x.Off)
-	return host
 }
 
 // floats is b as float32s, in place: device memory is aligned to 64 bytes.
@@ -184,7 +228,7 @@ func bytesOf(f []float32) []byte {
 }
 
 func (f *buffers) free() error {
-	var errs []error
+	errs := []error{f.peek.close()}
 	for _, t := range f.transfers {
 		if t != nil {
 			errs = append(errs, t.Close())

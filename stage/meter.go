@@ -1,20 +1,28 @@
 package stage
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/leat-dev/leat/device"
 )
 
-// Observer is told what stages do. Their goroutines call it, several at once, and
-// wait for it: it should be quick, and may not panic.
+// Observer is told what stages do, of each batch in the order of its stages. Their
+// goroutines call it, several at once, and wait for it: it should be quick, and may
+// not panic. From the first stage on whose device works by itself, as a GPU does,
+// what was done for a batch is known only later, and its Wait calls the observer.
 type Observer interface {
 	Worked(Work)
 }
 
 // Work is what a stage did for one batch, in this order: it took the batch,
 // brought its activations to the device, waited for the device, and had its
-// layers work. A device that works by itself, as a GPU does, may not be done yet
-// when Compute ends.
+// layers work.
+//
+// A stage whose device works by itself only enqueues all that, and takes the next
+// batch: Transfer and Turn are the stage's own time then, Began and Compute are the
+// device's.
 type Work struct {
 	Stage    int    // its place in the pipeline, from 0
 	Replica  int    // of that stage, from 0
@@ -25,17 +33,29 @@ type Work struct {
 	Received time.Time     // when it took the batch
 	Transfer time.Duration // until the activations were there
 	Turn     time.Duration // until stages that use the same device let it in
-	Compute  time.Duration // that it had its device
+	Compute  time.Duration // that it had its device, or that the device worked
+	Began    time.Time     // when the device began, where it works by itself; else zero: after Turn
 	Err      error         // what the batch failed of, here
+
+	order uint64        // of the batch among the stage's, from 1
+	empty time.Duration // the traffic's, when the stage took it
 }
 
-// Ended is when the stage was done with the batch.
-func (w Work) Ended() time.Time { return w.Received.Add(w.Transfer + w.Turn + w.Compute) }
+// Ended is when the stage, or its device, was done with the batch.
+func (w Work) Ended() time.Time {
+	if !w.Began.IsZero() {
+		return w.Began.Add(w.Compute)
+	}
+	return w.Received.Add(w.Transfer + w.Turn + w.Compute)
+}
 
-// Stats is what a stage has done since it was loaded.
+// Stats is what a stage has done since it was loaded. Of a device that works by
+// itself, as a GPU does, a batch counts when its Wait has passed the stage; Busy is
+// then the device's time, in which the stage may have enqueued other batches or
+// have been blocked, and Bubbles are when neither device nor stage had a batch.
 type Stats struct {
-	Busy     time.Duration // that it had its device
-	Transfer time.Duration // that it took to bring activations to its device
+	Busy     time.Duration // that it had its device, or that the device worked for it
+	Transfer time.Duration // that it took to bring activations to its device, or to enqueue that
 	Turn     time.Duration // that it waited for its device, which other stages use too
 	Blocked  time.Duration // that it waited for the next stage to take a batch
 	Bubbles  time.Duration // that it had no batch while others had, from its first to its latest one
@@ -75,8 +95,12 @@ type meter struct {
 	base     time.Time     // times are counted from it: that is cheaper than to read the clock as time.Now does
 	at       time.Duration // of the latest lap
 	empty    time.Duration // the traffic's, at that time
+	timed    bool          // the device works by itself, and its events tell when
 
 	busy, transfer, turn, blocked, bubbles, batches, rows atomic.Int64
+
+	settling sync.Mutex // guards latest: several may wait for batches of one stage
+	latest   Work       // of those of which is known when the device was done
 }
 
 func (m *meter) start() { m.base, m.at, m.empty = time.Now(), 0, m.traffic.Empty() }
@@ -91,7 +115,7 @@ func (m *meter) lap() time.Duration {
 // received says that the stage waits no more.
 func (m *meter) received(b *Batch) {
 	waited := m.lap()
-	if m.batches.Load() > 0 {
+	if !m.timed && m.batches.Load() > 0 {
 		m.bubbles.Add(int64(max(0, waited-(m.traffic.Empty()-m.empty))))
 	}
 	w := &m.work
@@ -99,17 +123,69 @@ func (m *meter) received(b *Batch) {
 	w.Transfer, w.Turn, w.Compute, w.Err = 0, 0, 0, nil
 }
 
-// worked counts the work on a batch, which ended with err.
-func (m *meter) worked(err error) {
-	w := &m.work
+// worked counts the work on a batch, which ended with err, or leaves it to Wait
+// where the device may not be done. So it leaves what the observer is to be told of
+// the stages after that one.
+func (m *meter) worked(b *Batch, err error) {
+	w, k := &m.work, &b.marks[len(b.marks)-1]
+	w.Err, k.took = err, w.Compute
+	if m.timed {
+		w.order++
+		w.empty = m.traffic.Empty()
+	} else {
+		m.count(w)
+	}
+	switch {
+	case m.timed || len(b.open) > 0:
+		b.open = append(b.open, *w)
+		k.open = len(b.open)
+	case m.observer != nil:
+		m.observer.Worked(*w)
+	}
+}
+
+func (m *meter) count(w *Work) {
 	m.transfer.Add(int64(w.Transfer))
 	m.turn.Add(int64(w.Turn))
 	m.busy.Add(int64(w.Compute))
 	m.batches.Add(1)
 	m.rows.Add(int64(w.Rows))
-	if m.observer != nil {
+}
+
+// settle deals with work that worked left open, when its mark has been passed, with
+// err. Any goroutine may call it.
+func (m *meter) settle(k *mark, w *Work, err error) {
+	if w.Err == nil {
 		w.Err = err
+	}
+	if m.timed {
+		began, ended := k.event.(device.Timed).Span()
+		if began.Before(w.Received) { // where the device can't tell, for it was lost
+			began = w.Received
+		}
+		w.Began, w.Compute = began, max(0, ended.Sub(began))
+		k.took = w.Compute
+		m.count(w)
+		m.idle(w)
+	}
+	if m.observer != nil {
 		m.observer.Worked(*w)
+	}
+}
+
+// idle counts the time from when the device was done with the batch before until
+// the stage got this one, without that in which there were no batches: as all of
+// them end before the next enters, that is what came up since the stage took the
+// one before. Where batches of several routes are waited for out of order, the
+// time between two is left out.
+func (m *meter) idle(w *Work) {
+	m.settling.Lock()
+	defer m.settling.Unlock()
+	if last := &m.latest; last.order > 0 && w.order == last.order+1 {
+		m.bubbles.Add(int64(max(0, w.Received.Sub(last.Ended())-(w.empty-last.empty))))
+	}
+	if w.order > m.latest.order {
+		m.latest = *w
 	}
 }
 

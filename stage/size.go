@@ -46,7 +46,16 @@ func (s *size) betweens() int { return min(2, s.layers-1) }
 // bytes is what all of it takes on a device.
 func (s *size) bytes(c Config, d device.Info) (int64, error) {
 	workspace, err := kernels.SizesFor(d.Kind).WorkspaceBytes(d, c.MaxRows, s.quantized)
-	return int64(c.InFlight)*(s.header+s.output+s.input) + s.work + int64(s.betweens())*s.between + workspace, err
+	return int64(c.InFlight)*(s.header+s.output+s.input) + s.workspace(c, d) + int64(s.betweens())*s.between + workspace, err
+}
+
+// workspace is what the layers work in, one after the other, and then, on a device
+// of its own memory, the choice of a column a row.
+func (s *size) workspace(c Config, d device.Info) int64 {
+	if d.Kind == device.CPU {
+		return s.work
+	}
+	return max(s.work, int64(c.MaxRows)*4)
 }
 
 // Overheads returns what stages of these layers allocate on a device besides

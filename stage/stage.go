@@ -86,6 +86,9 @@ func Load(ctx context.Context, at Position, d device.Device, layers []Layer, c C
 	}
 	layer = ""
 	err = s.buffers.allocate(s.queue, layers, at, c)
+	if err == nil && c.InFlight > 0 {
+		_, s.meter.timed = s.buffers.events[0].(device.Timed)
+	}
 	loading = false
 	return s, err
 }
@@ -106,7 +109,7 @@ func (s *Stage) Run(ctx context.Context, in Link, out ...Link) (err error) {
 			// A layer ended the goroutine (runtime.Goexit, as a test's FailNow
 			// does): the stage goes on in what is left of it.
 			b.err = s.failure("", errEnded)
-			s.meter.worked(b.err)
+			s.meter.worked(b, b.err)
 			if out[b.Route%len(out)].Send(ctx, b) == nil {
 				_ = s.Run(ctx, in, out...)
 				return
@@ -122,10 +125,15 @@ func (s *Stage) Run(ctx context.Context, in Link, out ...Link) (err error) {
 		if b, err = in.Recv(ctx); err != nil {
 			break
 		}
+		if len(b.open) > 0 && !s.meter.timed && b.err == nil {
+			// What a GPU still works on isn't there for the host: until then the
+			// stage has no batch. An error is found when it is received.
+			_ = b.ready.Wait(ctx)
+		}
 		s.meter.received(b)
 		if b.err == nil {
 			b.err = s.process(ctx, b)
-			s.meter.worked(b.err)
+			s.meter.worked(b, b.err)
 		}
 		if err = out[b.Route%len(out)].Send(ctx, b); err != nil {
 			break
@@ -141,25 +149,31 @@ func (s *Stage) Run(ctx context.Context, in Link, out ...Link) (err error) {
 
 var errEnded = errors.New("a layer ended the stage's goroutine")
 
-// process enqueues the run's work on b.
+// process enqueues the run's work on b, and leaves its mark there. It doesn't wait
+// for a device that works by itself.
 func (s *Stage) process(ctx context.Context, b *Batch) (err error) {
 	if trace.IsEnabled() {
 		defer trace.StartRegion(ctx, s.layers).End()
 	}
-	layer := ""
+	layer, before := "", (*Error)(nil)
 	defer func() {
 		if r := recover(); r != nil {
 			err = caught(r)
 		}
-		if err != nil {
+		switch {
+		case before != nil:
+			err = before
+		case err != nil:
 			err = s.failure(layer, err)
 		}
 	}()
+	event := s.buffers.events[b.Slot]
+	b.marks = append(b.marks, mark{stage: s, event: event})
 	work := &s.meter.work
 	in, err := s.buffers.receive(ctx, b)
 	work.Transfer = s.meter.lap()
 	if err != nil {
-		return err
+		before = b.before(ctx)
 	}
 	s.queue.Begin()
 	defer s.queue.End()
@@ -167,17 +181,18 @@ func (s *Stage) process(ctx context.Context, b *Batch) (err error) {
 
 	// Whatever comes, the batch's slot is used again only when what was enqueued
 	// is done, and what goes wrong doesn't stay in the queue for the next batch.
-	event := s.buffers.events[b.Slot]
 	defer func() {
 		s.queue.Record(event)
 		work.Compute = s.meter.lap()
-		b.marks = append(b.marks, mark{s, event, work.Compute})
 	}()
+	if err != nil {
+		return err
+	}
 
 	h := b.Header
 	b.Rows = kernels.Rows{Buf: s.buffers.headers[b.Slot], N: len(h.Tokens), Outputs: len(h.Outputs), Pages: len(h.Pages), Base: b.Route / s.shares * s.pages}
 	b.Work = s.buffers.work
-	s.queue.Upload(b.Rows.Buf, 0, b.encoded)
+	s.queue.Upload(b.Rows.Buf, 0, s.buffers.seal(b))
 	if s.buffers.width > 0 {
 		if in, err = s.buffers.bring(s.queue, b); err != nil {
 			return err
@@ -195,8 +210,20 @@ func (s *Stage) process(ctx context.Context, b *Batch) (err error) {
 		in = out
 	}
 	layer = ""
-	b.values = s.buffers.deliver(s.queue, b.Slot, in)
+	s.buffers.deliver(s.queue, b, in)
 	b.x, b.ready = in, event
+	return nil
+}
+
+// before is the failure of the stage before the latest mark's, if its device failed.
+func (b *Batch) before(ctx context.Context) *Error {
+	if len(b.marks) < 2 {
+		return nil
+	}
+	m := b.marks[len(b.marks)-2]
+	if err := m.event.Wait(ctx); err != nil && ctx.Err() == nil {
+		return m.stage.failure("", err)
+	}
 	return nil
 }
 
@@ -214,21 +241,23 @@ func (s *Stage) failure(layer string, err error) *Error {
 	return &Error{Stage: s.number, Layers: s.layers, Layer: layer, Device: s.device.Info().Name, Err: err}
 }
 
-// Close frees what the stage holds. Run must have returned.
+// Close waits for what the device still works on and frees what the stage holds.
+// Run must have returned.
 func (s *Stage) Close() error {
-	first := s.buffers.free()
+	var first error
+	if s.queue != nil { // before the memory that it works on
+		first = s.queue.Close()
+		s.queue = nil
+	}
+	if err := s.buffers.free(); first == nil {
+		first = err
+	}
 	for _, r := range s.runners {
 		if err := closeRunner(r); err != nil && first == nil {
 			first = s.failure("", err)
 		}
 	}
 	s.runners = nil
-	if s.queue != nil {
-		if err := s.queue.Close(); err != nil && first == nil {
-			first = err
-		}
-		s.queue = nil
-	}
 	return first
 }
 

@@ -1,5 +1,6 @@
-// Package stagetest has a layer for tests: it does simple arithmetic on the
-// host's view of a CPU device's memory, and fails as it is told to.
+// Package stagetest has layers for tests: they do simple arithmetic, on the host's
+// view of a CPU device's memory or with a GPU's own ops, and fail as they are told
+// to. It also has such tests run on other devices than they name, see Devices.
 package stagetest
 
 import (
@@ -27,7 +28,8 @@ type Layer struct {
 	LoadErr   error
 	LoadPanic any
 
-	// A batch that holds one of these tokens fails in that way.
+	// A batch that holds one of these tokens fails in that way. A GPU has no workers:
+	// there it is one of its kernels that fails, while the host goes on.
 	FailToken, PanicToken, WorkerPanicToken, GoexitToken int32
 
 	Closed int // how often a runner of it was closed
@@ -45,9 +47,12 @@ func (l *Layer) Shape() stage.Shape {
 func (l *Layer) Cost(device.Info, stage.Config) (packer.Cost, error) { return l.Costs, nil }
 
 // Load implements stage.Layer.
-func (l *Layer) Load(context.Context, kernels.Queue, stage.Config) (stage.Runner, error) {
+func (l *Layer) Load(ctx context.Context, q kernels.Queue, c stage.Config) (stage.Runner, error) {
 	if l.LoadPanic != nil {
 		panic(l.LoadPanic)
+	}
+	if l.LoadErr == nil && far(q.Device()) {
+		return loadFar(ctx, q, l, c)
 	}
 	return &runner{l}, l.LoadErr
 }
@@ -70,19 +75,31 @@ func (panics) Do(part, _ int) {
 	}
 }
 
-func (r *runner) Forward(q kernels.Queue, b *stage.Batch, in, out kernels.Tensor) error {
-	for _, t := range b.Header.Tokens {
+// fails does as a token tells it; worker says that a worker is to panic.
+func (l *Layer) fails(tokens []int32) (worker bool, err error) {
+	for _, t := range tokens {
 		switch t {
 		case 0: // an unset token of the above
-		case r.FailToken:
-			return ErrFail
-		case r.PanicToken:
+		case l.FailToken:
+			return false, ErrFail
+		case l.PanicToken:
 			panic("told to panic")
-		case r.GoexitToken:
+		case l.GoexitToken:
 			runtime.Goexit()
-		case r.WorkerPanicToken:
-			q.(workers).Parallel(16, panics{})
+		case l.WorkerPanicToken:
+			worker = true
 		}
+	}
+	return worker, nil
+}
+
+func (r *runner) Forward(q kernels.Queue, b *stage.Batch, in, out kernels.Tensor) error {
+	worker, err := r.fails(b.Header.Tokens)
+	if err != nil {
+		return err
+	}
+	if worker {
+		q.(workers).Parallel(16, panics{})
 	}
 	y := view(out)
 	for row := range out.Rows {

@@ -10,7 +10,8 @@ import (
 )
 
 // Rows is a layer of the caller's own kind: it computes each row by itself, with
-// a Go function on the host's view of a CPU device's memory.
+// a Go function on the host's view of a CPU device's memory, or on what it fetches
+// from a GPU's.
 type Rows struct {
 	Called string
 	Width  int
@@ -29,7 +30,10 @@ func (l *Rows) Shape() stage.Shape { return stage.Shape{Width: l.Width} }
 func (l *Rows) Cost(device.Info, stage.Config) (packer.Cost, error) { return l.Costs, nil }
 
 // Load implements stage.Layer.
-func (l *Rows) Load(context.Context, kernels.Queue, stage.Config) (stage.Runner, error) {
+func (l *Rows) Load(_ context.Context, q kernels.Queue, c stage.Config) (stage.Runner, error) {
+	if far(q.Device()) {
+		return loadFarRows(q, l, c)
+	}
 	return rowsRunner{l}, nil
 }
 
@@ -37,17 +41,21 @@ type rowsRunner struct{ *Rows }
 
 // Forward implements stage.Runner.
 func (r rowsRunner) Forward(_ kernels.Queue, _ *stage.Batch, in, out kernels.Tensor) error {
-	if r.Batch != nil {
-		if err := r.Batch(out.Rows); err != nil {
+	return r.compute(view(out), view(in), in.Cols, out)
+}
+
+// compute writes rows of the shape out to y, from rows of x of so many columns.
+func (l *Rows) compute(y, x []float32, cols int, out kernels.Tensor) error {
+	if l.Batch != nil {
+		if err := l.Batch(out.Rows); err != nil {
 			return err
 		}
 	}
-	x, y := view(in), view(out)
 	for i := range out.Rows {
 		own := y[i*out.Cols:][:out.Cols]
-		if r.Row == nil {
+		if l.Row == nil {
 			clear(own)
-		} else if err := r.Row(own, x[i*in.Cols:][:in.Cols]); err != nil {
+		} else if err := l.Row(own, x[i*cols:][:cols]); err != nil {
 			return err
 		}
 	}

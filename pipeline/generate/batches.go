@@ -85,21 +85,27 @@ func (e *Engine) receive(b *stage.Batch, err error) {
 	e.pipeline.Release(b)
 }
 
-// results hands a batch's rows of logits to their sequences.
+// results hands a batch's rows of logits to their sequences, or what the device
+// has chosen from each.
 func (e *Engine) results(b *stage.Batch, f *flight) {
 	l := f.lane
 	l.failures, l.probe = 0, nil
 	for i := range e.plan.Stages {
 		l.pace.observe(i, b.Rows.N, b.Took(i))
 	}
-	values := b.Values()
+	values, chosen, row := b.Values(), b.Chosen(), 0
 	for _, p := range f.parts {
 		l.done(p.seq, p.to)
 		for range p.outputs {
-			if !p.seq.ended && !p.seq.spoiled {
-				e.result(p.seq, values[:e.vocab])
+			switch {
+			case p.seq.ended || p.seq.spoiled:
+			case chosen != nil:
+				id, err := e.likeliest(p.seq, chosen[row])
+				e.chosen(p.seq, id, nil, err)
+			default:
+				e.result(p.seq, values[row*e.vocab:][:e.vocab])
 			}
-			values = values[e.vocab:]
+			row++
 		}
 		l.landed(p.seq)
 	}
@@ -162,6 +168,12 @@ func (e *Engine) result(s *sequence, logits []float32) {
 		return
 	}
 	id, err := e.choose(s, logits)
+	e.chosen(s, id, logits, err)
+}
+
+// chosen deals with the token that was chosen for a sequence, by the logits or,
+// where they are nil, on the device.
+func (e *Engine) chosen(s *sequence, id int32, logits []float32, err error) {
 	switch {
 	case err != nil:
 		e.end(s, Failed, err)
@@ -193,14 +205,23 @@ func (e *Engine) choose(s *sequence, logits []float32) (id int32, err error) {
 			err = fmt.Errorf("the sampler panicked: %v", value)
 		}
 	}()
-	if argMax(logits) < 0 {
-		return 0, fmt.Errorf("no logit of token %d is a number", len(s.tokens))
+	id, err = e.likeliest(s, argMax(logits))
+	if err != nil || s.greedy {
+		return id, err
 	}
 	id, err = s.sampler.Sample(logits, s.tokens)
 	if err == nil && (id < 0 || int(id) >= e.vocab) {
 		err = fmt.Errorf("the sampler chose token %d: the model has tokens 0 to %d", id, e.vocab-1)
 	}
 	return id, err
+}
+
+// likeliest is a sequence's most likely token, -1 where none is.
+func (e *Engine) likeliest(s *sequence, id int32) (int32, error) {
+	if id < 0 {
+		return 0, fmt.Errorf("no logit of token %d is a number", len(s.tokens))
+	}
+	return id, nil
 }
 
 // end ends a request: with the last of its text, or with its error.

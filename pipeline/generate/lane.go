@@ -334,6 +334,7 @@ func (l *lane) put(b *stage.Batch, f *flight, s *sequence, n int) int {
 	}
 	s.sent += n
 	s.flying++
+	b.Best = b.Best && (s.greedy || outputs == 0)
 	f.parts = append(f.parts, part{s, s.sent, outputs})
 	return outputs
 }

@@ -8,12 +8,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/leat-dev/leat/internal/stagetest"
 	"github.com/leat-dev/leat/pipeline/generate"
 )
 
 func TestLatency(t *testing.T) {
 	const requests, tokens = 8, 10
-	e := tale(t, on("cpu,cpu"), generate.WithMaxSeqs(2))
+	e := tale(t, on(stagetest.Devices(t, "cpu,cpu")), generate.WithMaxSeqs(2))
 	var wait sync.WaitGroup
 	for i := range requests {
 		wait.Go(func() {
@@ -38,7 +39,7 @@ func TestLatency(t *testing.T) {
 }
 
 func TestTotalsByFinish(t *testing.T) {
-	e := tale(t, on("cpu"))
+	e := tale(t, on(stagetest.Devices(t, "cpu")))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for step, err := range e.Stream(ctx, generate.Request{Prompt: openings[0], IgnoreEnd: true}) {

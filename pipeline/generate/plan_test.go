@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/internal/stagetest"
 	"github.com/leat-dev/leat/internal/stories"
 	"github.com/leat-dev/leat/kernels"
 	"github.com/leat-dev/leat/model"
@@ -57,7 +58,7 @@ func TestPlanIsWhatDevicesHold(t *testing.T) {
 			t.Run(name+" on "+devices, func(t *testing.T) {
 				m, err := model.Parse(name, data)
 				require.NoError(t, err)
-				e, err := generate.New(t.Context(), m, on(devices, pipeline.WithMaxBatch(64)), generate.WithMaxSeqs(8))
+				e, err := generate.New(t.Context(), m, on(stagetest.Devices(t, devices), pipeline.WithMaxBatch(64)), generate.WithMaxSeqs(8))
 				require.NoError(t, err)
 				defer func() { assert.NoError(t, e.Close()) }()
 				want := float64(planned(e.Plan()))

@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/internal/stagetest"
 	"github.com/leat-dev/leat/kernels"
 	"github.com/leat-dev/leat/model"
 	"github.com/leat-dev/leat/pipeline"
@@ -29,18 +31,18 @@ func needsTwoCores(t *testing.T) {
 // A stage on several devices gives the same texts as one on a single device.
 func TestReplicasGiveTheSameTexts(t *testing.T) {
 	needsTwoCores(t)
-	alone := tale(t, on("cpu"))
+	alone := tale(t, on(stagetest.OneKind(t, "cpu")))
 	want := map[int]generate.Result{}
-	for i := range 16 {
+	for i := range stagetest.Fewer(16) {
 		r, err := alone.Generate(t.Context(), request(i))
 		require.NoError(t, err)
 		want[i] = r
 	}
 	for _, devices := range []string{"cpu:0|cpu:1,cpu", "cpu:0|cpu:1", "cpu,cpu:0|cpu:1,cpu"} {
-		e := tale(t, on(devices))
+		e := tale(t, on(stagetest.OneKind(t, devices)))
 		require.Equal(t, 2, e.Counts().Routes)
 		var wait sync.WaitGroup
-		for i := range 16 {
+		for i := range stagetest.Fewer(16) {
 			wait.Go(func() {
 				got, err := e.Generate(t.Context(), request(i))
 				assert.NoError(t, err)
@@ -86,33 +88,39 @@ func (r *sickRunner) Forward(q kernels.Queue, b *stage.Batch, in, out kernels.Te
 func TestAReplicaThatFailsLosesNothing(t *testing.T) {
 	needsTwoCores(t)
 	m := parse(t)
-	layer := &sick{Layer: m.Layers[1], device: "cpu:1"}
+	list := stagetest.OneKind(t, "cpu:0|cpu:1,cpu")
+	choices, err := device.ParseList(list)
+	require.NoError(t, err)
+	layer := &sick{Layer: m.Layers[1], device: choices[0].Also[0].Name}
+	if layer.device == choices[0].Name {
+		t.Skip("both replicas stand on one device")
+	}
 	m.Layers[1] = layer
-	e, err := generate.New(t.Context(), m, on("cpu:0|cpu:1,cpu", pipeline.WithFailureLimit(3)))
+	e, err := generate.New(t.Context(), m, on(list, pipeline.WithFailureLimit(3)))
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, e.Close()) }()
 	want := map[int]generate.Result{}
-	for i := range 8 {
+	for i := range stagetest.Fewer(8) {
 		want[i], err = e.Generate(t.Context(), request(i))
 		require.NoError(t, err)
 	}
 	var wait sync.WaitGroup
 	var told atomic.Int64
-	for i := range 48 {
+	for i := range stagetest.Fewer(48) {
 		wait.Go(func() {
-			if told.Add(1) == 24 {
+			if told.Add(1) == int64(stagetest.Fewer(24)) {
 				layer.ill.Store(true)
 			}
-			got, err := e.Generate(t.Context(), request(i%8))
+			got, err := e.Generate(t.Context(), request(i%stagetest.Fewer(8)))
 			assert.NoError(t, err)
-			assert.Equal(t, want[i%8], got)
+			assert.Equal(t, want[i%stagetest.Fewer(8)], got)
 		})
 	}
 	wait.Wait()
 	for range 20 { // until the route is given up
-		got, err := e.Generate(t.Context(), request(3))
+		got, err := e.Generate(t.Context(), request(2))
 		assert.NoError(t, err)
-		assert.Equal(t, want[3], got)
+		assert.Equal(t, want[2], got)
 	}
 	n := e.Counts()
 	t.Logf("%+v", n)
@@ -123,15 +131,18 @@ func TestAReplicaThatFailsLosesNothing(t *testing.T) {
 // A stage that fails every batch makes the engine say so, at once and for good;
 // requests that fail on their own do not.
 func TestAStageThatAlwaysFails(t *testing.T) {
+	list := stagetest.Devices(t, "cpu:0")
+	choices, err := device.ParseList(list)
+	require.NoError(t, err)
 	build := func(t *testing.T) (*model.Model, *sick, *trap) {
 		m := parse(t)
-		layer := &sick{Layer: m.Layers[2], device: "cpu:0"}
+		layer := &sick{Layer: m.Layers[2], device: choices[0].Name}
 		bad := &trap{Layer: m.Layers[1], token: 13, spring: func(kernels.Queue) { panic("this request") }}
 		m.Layers[1], m.Layers[2] = bad, layer
 		return m, layer, bad
 	}
 	m, layer, _ := build(t)
-	e, err := generate.New(t.Context(), m, on("cpu:0", pipeline.WithFailureLimit(3)))
+	e, err := generate.New(t.Context(), m, on(list, pipeline.WithFailureLimit(3)))
 	require.NoError(t, err)
 	for range 10 {
 		_, err := e.Generate(t.Context(), generate.Request{Tokens: []int32{1, 13}})
@@ -159,7 +170,7 @@ func TestAStageThatAlwaysFails(t *testing.T) {
 // before they begin.
 func TestDrain(t *testing.T) {
 	m := parse(t)
-	e, err := generate.New(t.Context(), m, on("cpu/2"), generate.WithMaxSeqs(2))
+	e, err := generate.New(t.Context(), m, on(stagetest.Devices(t, "cpu/2")), generate.WithMaxSeqs(2))
 	require.NoError(t, err)
 	var wait sync.WaitGroup
 	begun := make(chan struct{}, 6)
@@ -190,7 +201,7 @@ func TestDrain(t *testing.T) {
 	_, err = e.Generate(t.Context(), generate.Request{Prompt: "x"})
 	assert.ErrorIs(t, err, generate.ErrClosed)
 
-	e, err = generate.New(t.Context(), parse(t), on("cpu"))
+	e, err = generate.New(t.Context(), parse(t), on(stagetest.Devices(t, "cpu")))
 	require.NoError(t, err)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -238,7 +249,7 @@ func TestSamplersThatGoWrong(t *testing.T) {
 // ever.
 func TestSamplerThatEndsTheGoroutine(t *testing.T) {
 	m := parse(t)
-	e, err := generate.New(t.Context(), m, on("cpu"))
+	e, err := generate.New(t.Context(), m, on(stagetest.Devices(t, "cpu")))
 	require.NoError(t, err)
 	var wait sync.WaitGroup
 	for i := range 4 {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/leat-dev/leat/internal/stagetest"
 	"github.com/leat-dev/leat/kernels"
 	"github.com/leat-dev/leat/model"
 	"github.com/leat-dev/leat/pipeline"
@@ -24,7 +25,7 @@ func TestSameBits(t *testing.T) {
 	for _, format := range supported {
 		models = append(models, filepath.Join(shared, "models", "tiny-llama-"+format+".gguf"))
 	}
-	for _, path := range models {
+	for _, path := range models[:stagetest.Fewer(len(models))] {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			m, err := model.Open(path)
 			if err != nil {
@@ -42,22 +43,15 @@ func TestSameBits(t *testing.T) {
 	}
 }
 
+// setting is how a model is run.
+type setting struct {
+	devices  string
+	maxBatch int
+	company  int // other requests at the same time
+}
+
 func sameBits(t *testing.T, m *model.Model, kv kernels.Type) {
-	const length = 77 // more than two pages
-	tokens := make([]int32, length)
-	for i := range tokens {
-		tokens[i] = int32(3 + (i*i*31+i*7)%500)
-	}
-	if _, err := generate.NewPlan(t.Context(), m, generate.WithKV(kv)); err != nil {
-		require.ErrorContains(t, err, "multiple of 32")
-		t.Skip("this model's heads don't fit the cache's blocks")
-	}
-	var want []float32
-	for _, c := range []struct {
-		devices  string
-		maxBatch int
-		company  int
-	}{
+	sameLogits(t, m, kv, []setting{
 		{"cpu:0", 512, 0}, // one core, all at once, alone
 		{"cpu", 512, 0},
 		{"cpu/2", 512, 0},
@@ -70,9 +64,25 @@ func sameBits(t *testing.T, m *model.Model, kv kernels.Type) {
 		{"cpu", 33, 0},
 		{"cpu/2", 50, 15},
 		{"cpu/3", 512, 15},
-	} {
+	})
+}
+
+// sameLogits runs a model in each of the settings, and wants the same logits.
+func sameLogits(t *testing.T, m *model.Model, kv kernels.Type, settings []setting) {
+	const length = 77 // more than two pages
+	tokens := make([]int32, length)
+	for i := range tokens {
+		tokens[i] = int32(3 + (i*i*31+i*7)%500)
+	}
+	if _, err := generate.NewPlan(t.Context(), m, generate.WithKV(kv)); err != nil {
+		require.ErrorContains(t, err, "multiple of 32")
+		t.Skip("this model's heads don't fit the cache's blocks")
+	}
+	var want []float32
+	for _, c := range settings {
 		name := fmt.Sprintf("%s, batches of %d, among %d", c.devices, c.maxBatch, c.company)
-		e, err := generate.New(t.Context(), m, generate.WithKV(kv), on(c.devices, pipeline.WithMaxBatch(c.maxBatch)))
+		options := []generate.Option{generate.WithKV(kv), generate.WithMaxSeqs(16), on(stagetest.OneKind(t, c.devices), pipeline.WithMaxBatch(c.maxBatch))}
+		e, err := generate.New(t.Context(), m, options...)
 		require.NoError(t, err, name)
 		var others sync.WaitGroup
 		for i := range c.company {

@@ -27,6 +27,12 @@ type Sampling struct {
 
 const penalized = 64
 
+// greedy says that always the most likely token is taken, by the model's own
+// logits.
+func (s Sampling) greedy() bool {
+	return s.Temperature == 0 && len(s.Bias) == 0 && (s.RepeatPenalty == 0 || s.RepeatPenalty == 1)
+}
+
 // Check says what is wrong with the values, if anything.
 func (s Sampling) Check() error {
 	for _, v := range []struct {

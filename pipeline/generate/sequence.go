@@ -34,6 +34,7 @@ type sequence struct {
 	ended    bool
 
 	sampler   Sampler
+	greedy    bool // it takes the most likely token and asks for nothing else of the logits: sampler isn't asked
 	ignoreEnd bool
 	logProbs  bool
 	writer    writer

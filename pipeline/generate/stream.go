@@ -80,7 +80,7 @@ func (e *Engine) Logits(ctx context.Context, tokens []int32) iter.Seq2[[]float32
 			yield(nil, err)
 			return
 		}
-		s.scored, s.most = true, s.prompt
+		s.scored, s.greedy, s.most = true, false, s.prompt
 		for step, err := range e.steps(ctx, s) {
 			if err != nil {
 				yield(nil, err)
@@ -153,6 +153,7 @@ func (e *Engine) sequence(r Request) (*sequence, error) {
 		most:      most,
 		priority:  r.Priority,
 		sampler:   chooser,
+		greedy:    r.Sampler == nil && r.Sampling.greedy() && !r.LogProbs,
 		logProbs:  r.LogProbs,
 		ignoreEnd: r.IgnoreEnd,
 		writer:    writer{decoder: e.tokenizer.Continue(), stops: r.Stop},

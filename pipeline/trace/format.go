@@ -91,6 +91,7 @@ func (f *format) event(e *event) {
 	}
 	if from, known := f.latest[e.batch]; known {
 		f.arrows++
+		from.at = min(from.at, e.at) // two devices' times are not quite the same
 		f.arrow("s", from, "")
 		f.arrow("f", mark{lane, e.at}, `,"bp":"e"`) // to the slice around the time, not to the next
 	}

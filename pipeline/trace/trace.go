@@ -6,6 +6,10 @@
 // stage, and one for what is done with results. A batch is a slice in each, and
 // arrows lead from one to the next. Gaps in a stage's lane are what a pipeline
 // should not have.
+//
+// A slice of a stage is from when it took a batch until it was done. Of a device
+// that works by itself, as a GPU does, it is what the device did: the stage took the
+// batch earlier, while the device worked on others.
 package trace
 
 import (
@@ -80,11 +84,15 @@ func (t *Trace) Emptied(h pipeline.Handling) { t.add(t.handled(emptied, h)) }
 
 // Worked implements pipeline.Observer.
 func (t *Trace) Worked(w stage.Work) {
-	t.add(event{
+	e := event{
 		kind: worked, stage: w.Stage, replica: w.Replica, device: w.Device, layers: w.Layers,
 		batch: w.Batch, rows: w.Rows, err: w.Err,
 		at: w.Received.Sub(t.began), transfer: w.Transfer, turn: w.Turn, compute: w.Compute,
-	})
+	}
+	if !w.Began.IsZero() {
+		e.at, e.transfer, e.turn = w.Began.Sub(t.began), 0, 0
+	}
+	t.add(e)
 }
 
 func (t *Trace) handled(k kind, h pipeline.Handling) event {

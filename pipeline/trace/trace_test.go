@@ -16,7 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	_ "github.com/leat-dev/leat/device/cuda"
 	"github.com/leat-dev/leat/internal/stagetest"
+	_ "github.com/leat-dev/leat/kernels/gpu"
 	"github.com/leat-dev/leat/pipeline"
 	"github.com/leat-dev/leat/pipeline/trace"
 	"github.com/leat-dev/leat/stage"
@@ -126,7 +128,7 @@ func TestTwoStagesOverlap(t *testing.T) {
 	}
 	var text bytes.Buffer
 	tr := trace.New(&text)
-	p, err := pipeline.New(t.Context(), layers, pipeline.WithInput(1), pipeline.WithDevices("cpu/2"), pipeline.WithMaxBatch(1), pipeline.WithObserver(tr))
+	p, err := pipeline.New(t.Context(), layers, pipeline.WithInput(1), pipeline.WithDevices(stagetest.Devices(t, "cpu/2")), pipeline.WithMaxBatch(1), pipeline.WithObserver(tr))
 	require.NoError(t, err)
 	var wait sync.WaitGroup
 	for range 4 {
@@ -184,7 +186,7 @@ func TestFailureStandsInTheTrace(t *testing.T) {
 	tr := trace.New(&text)
 	broken := errors.New("a \"cable\"\ncame off \xff")
 	layers := []stage.Layer{&stagetest.Rows{Called: "block 0", Width: 1, Batch: func(int) error { return broken }}}
-	p, err := pipeline.New(t.Context(), layers, pipeline.WithInput(1), pipeline.WithDevices("cpu"), pipeline.WithObserver(tr))
+	p, err := pipeline.New(t.Context(), layers, pipeline.WithInput(1), pipeline.WithDevices(stagetest.Devices(t, "cpu")), pipeline.WithObserver(tr))
 	require.NoError(t, err)
 	_, err = p.Do(t.Context(), make([]float32, 3))
 	require.ErrorIs(t, err, broken)

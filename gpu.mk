@@ -1,6 +1,28 @@
 # What has to do with GPUs: the kernels' PTX, the emulated driver, and tests on either.
 
-.PHONY: kernels kernels-check kernels-table emulator gpu-bundle gpu-check
+.PHONY: test-gpu kernels kernels-check kernels-table emulator gpu-bundle gpu-check
+
+# Device lists that the tests of stages and pipelines run on again.
+GPU_LISTS := cuda:0,cuda:1,cpu:0 cpu:0,cuda:0
+# Of package generate, what has to do with devices and isn't too slow for an emulator.
+GPU_TESTS := GPU|TestACallOf|NoNumbers|TestText|TestFewPages|TestCancellation$$|TestCloseEnds|TestPanic|TestReplicas|TestAReplica|TestAStageThat|TestDrain|TestSamplerThatEnds|TestLatency|TestPlanIs|TestSoak
+
+# All that has to do with GPUs, on emulated ones and under the race detector; what
+# counts allocations runs without that.
+test-gpu: export LEAT_REQUIRE_EMULATOR := 1
+test-gpu: emulator
+	@echo "== emulated driver, device/cuda, kernels, command"
+	$(GO) test ./internal/emulator ./device/cuda ./kernels/gpu/... ./internal/gpucheck
+	$(GO) test -run GPU ./cmd/leat
+	@echo "== the same under the race detector"
+	CGO_ENABLED=1 $(GO) test -race -short ./internal/emulator ./device/cuda ./kernels/gpu
+	@for list in $(GPU_LISTS); do \
+		echo "== stages and pipelines on $$list"; \
+		export LEAT_TEST_DEVICES=$$list; \
+		$(GO) test -run Allocate ./stage ./pipeline || exit 1; \
+		CGO_ENABLED=1 $(GO) test -race -short -skip Allocate ./stage ./pipeline ./pipeline/trace || exit 1; \
+		CGO_ENABLED=1 $(GO) test -race -short -run '$(GPU_TESTS)' ./pipeline/generate || exit 1; \
+	done
 
 # Compiles the GPU kernels to PTX again. Fetches NVRTC into build/wheels by itself (pip, 24 MB).
 kernels:

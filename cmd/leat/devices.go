@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -39,7 +40,11 @@ func printDevices(w io.Writer, found []device.Info, missing []device.Unavailable
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", d.Name, printable(d.Description), known(d.Memory), known(d.Free), d.SIMD)
 	}
 	for _, u := range missing {
-		fmt.Fprintf(t, "%s\tnone: %s\n", u.Kind, oneLine(u.Reason))
+		none := "none"
+		if slices.ContainsFunc(found, func(d device.Info) bool { return d.Kind == u.Kind }) {
+			none = "not all"
+		}
+		fmt.Fprintf(t, "%s\t%s: %s\n", u.Kind, none, oneLine(u.Reason))
 	}
 	return t.Flush()
 }
@@ -58,13 +63,14 @@ type devicesDocument struct {
 }
 
 type deviceDocument struct {
-	Name        string `json:"name"`
-	Kind        string `json:"kind"`
-	Description string `json:"description"`
-	Memory      int64  `json:"memory_bytes"`
-	Free        int64  `json:"free_bytes"`
-	SIMD        string `json:"simd,omitempty"`
-	Cores       []int  `json:"cores,omitempty"`
+	Name        string   `json:"name"`
+	Kind        string   `json:"kind"`
+	Description string   `json:"description"`
+	Memory      int64    `json:"memory_bytes"`
+	Free        int64    `json:"free_bytes"`
+	SIMD        string   `json:"simd,omitempty"`
+	Cores       []int    `json:"cores,omitempty"`
+	Peers       []string `json:"peers,omitempty"` // GPUs that it copies to and from directly
 }
 
 type missingDocument struct {
@@ -75,7 +81,7 @@ type missingDocument struct {
 func devicesOf(found []device.Info, missing []device.Unavailable) devicesDocument {
 	doc := devicesDocument{Devices: []deviceDocument{}, Unavailable: []missingDocument{}}
 	for _, d := range found {
-		doc.Devices = append(doc.Devices, deviceDocument{d.Name, d.Kind.String(), d.Description, d.Memory, d.Free, d.SIMD, d.Cores})
+		doc.Devices = append(doc.Devices, deviceDocument{d.Name, d.Kind.String(), d.Description, d.Memory, d.Free, d.SIMD, d.Cores, d.Peers})
 	}
 	for _, u := range missing {
 		doc.Unavailable = append(doc.Unavailable, missingDocument{u.Kind.String(), u.Reason})

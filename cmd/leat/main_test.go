@@ -15,7 +15,10 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	runAsCommand()
+	goleak.VerifyTestMain(m)
+}
 
 const storiesFile = "../../internal/stories/stories260K.gguf"
 

@@ -100,7 +100,7 @@ func spilt(t *testing.T, m *model.Model) generate.Option {
 
 // A GPU works on one batch while the CPU works on another: one can see it in a trace.
 func TestAGPUAndTheCPUOverlap(t *testing.T) {
-	for _, list := range []string{"cuda:0@1,cpu:0@1", "cpu:0@1,cuda:0@1"} {
+	for _, list := range []string{"cuda:0@1,cpu:0@20", "cpu:0@4,cuda:0@1"} {
 		t.Run(list, func(t *testing.T) {
 			emulator.Use(t, emulator.Machine{GPUs: 1})
 			var text bytes.Buffer

@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/leat-dev/leat/device"
 )
@@ -38,15 +39,21 @@ func (backend) Discover() ([]device.Info, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Each needs a context for a moment, which takes the driver tenths of a second.
+	looked, failed := make([]device.Info, count), make([]error, count)
+	var all sync.WaitGroup
+	for i := range count {
+		all.Go(func() { looked[i], failed[i] = d.look(i, count) })
+	}
+	all.Wait()
 	var infos []device.Info
 	var errs []string
 	for i := range count {
-		info, err := d.look(i, count)
-		if err != nil {
-			errs = append(errs, err.Error())
+		if failed[i] != nil {
+			errs = append(errs, failed[i].Error())
 			continue
 		}
-		infos = append(infos, info)
+		infos = append(infos, looked[i])
 	}
 	if errs != nil {
 		err = errors.New(strings.Join(errs, "; "))

@@ -22,7 +22,9 @@ type Device struct {
 	pinned  int        // buffers of host memory not yet freed
 	users   int        // all that still needs the context: buffers, streams
 	closed  bool
-	reached map[*primary]bool // GPUs whose memory this one may read
+
+	reaching sync.Mutex        // guards reached
+	reached  map[*primary]bool // whether this GPU reads another's memory
 
 	loading  sync.Mutex // guards programs
 	programs map[[sha256.Size]byte]*Program

@@ -49,8 +49,9 @@ func (e *Error) Is(target error) bool {
 	case ErrOutOfMemory:
 		return e.Code == int(outOfMemory)
 	case ErrLost:
+		// A driver that doesn't start has lost nothing, and a GPU may be only busy.
 		busy := e.Code == int(deviceUnavailable) && e.Call == cuDevicePrimaryCtxRetain.String()
-		return result(e.Code).sticky() && !busy
+		return result(e.Code).sticky() && !busy && e.Call != cuInit.String()
 	}
 	return false
 }
@@ -60,11 +61,22 @@ type result int32
 
 // Those that mean something here, from CUresult of the driver's interface.
 const (
-	success           result = 0
-	outOfMemory       result = 2
-	deviceUnavailable result = 46
-	peerEnabled       result = 704
-	notSupported      result = 801
+	success            result = 0
+	outOfMemory        result = 2
+	stubLibrary        result = 34
+	deviceUnavailable  result = 46
+	noDevice           result = 100
+	peerUnsupported    result = 217
+	noCompiler         result = 221
+	unsupportedPTX     result = 222
+	compilerOff        result = 223
+	peerEnabled        result = 704
+	tooManyPeers       result = 711
+	notSupported       result = 801
+	systemNotReady     result = 802
+	driverMismatch     result = 803
+	compatNotSupported result = 804
+	unknownError       result = 999
 )
 
 // sticky says that the context can't be used after this error. Which those are is
@@ -95,9 +107,12 @@ func (r result) sticky() bool {
 	return false
 }
 
-// fault is the error of a call.
+// fault is the error of a call. Where there is no detail, it says what may help.
 func (d *driver) fault(device string, s symbol, code result, detail string) *Error {
 	c := caller{driver: d}
+	if detail == "" {
+		detail = advice(s, code)
+	}
 	e := &Error{Device: device, Call: s.String(), Code: int(code), Detail: detail}
 	e.Name, e.Message = c.text(cuGetErrorName, code), c.text(cuGetErrorString, code)
 	if e.Name == "" {
@@ -106,8 +121,12 @@ func (d *driver) fault(device string, s symbol, code result, detail string) *Err
 	return e
 }
 
-// text returns what the driver calls a result, empty where it doesn't know it.
+// text returns what the driver calls a result, empty where it doesn't know it, or is
+// still being loaded.
 func (c *caller) text(s symbol, code result) string {
+	if c.driver.entry[s] == 0 {
+		return ""
+	}
 	text := new(*byte)
 	if c.fill(s, uintptr(code), uintptr(unsafe.Pointer(text))) != success || *text == nil {
 		return ""

@@ -34,6 +34,8 @@ func TestErrorsAreToldApart(t *testing.T) {
 	}
 	_, lost := is(cuDevicePrimaryCtxRetain, deviceUnavailable)
 	require.False(t, lost, "it is only busy")
+	_, lost = is(cuInit, unknownError)
+	require.False(t, lost, "there was none to lose")
 }
 
 func TestWhatFollowsALossNamesItsCause(t *testing.T) {

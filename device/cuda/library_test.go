@@ -1,10 +1,12 @@
 package cuda
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -92,14 +94,42 @@ func TestADriverThatDoesNotStart(t *testing.T) {
 	refused(t, "cuInit: CUDA_ERROR_UNKNOWN (")
 }
 
-func TestADriverThatCountsNoGPU(t *testing.T) {
-	text := "int cuDriverGetVersion(int *v) { *v = 12040; return 0; }\nint cuDeviceGetCount(int *n) { *n = 0; return 0; }\n"
+func TestWhatHelpsADriverToStart(t *testing.T) {
+	for code, want := range map[result]string{
+		noDevice:           "CUDA_VISIBLE_DEVICES",
+		systemNotReady:     "fabric manager",
+		driverMismatch:     "restart the machine",
+		compatNotSupported: "compatibility package",
+		unknownError:       "nvidia-uvm",
+	} {
+		emulator.Use(t, emulator.Machine{GPUs: 1, Fault: fmt.Sprintf("cuInit:1+=%d", code)})
+		refused(t, want)
+		_, err := backend{}.Open("cuda:0")
+		require.NotErrorIs(t, err, ErrLost, "there was none to lose")
+	}
+	require.Empty(t, advice(cuLaunchKernel, unknownError), "it is about starting")
+}
+
+func TestTheToolkitsStubIsNoDriver(t *testing.T) {
+	t.Setenv(LibraryVariable, compile(t, "int cuDriverGetVersion(int *v) { return 34; }\n"+functions(cuDriverGetVersion)))
+	var l library
+	_, err := l.driver()
+	require.ErrorContains(t, err, "cuDriverGetVersion: error 34: this is the CUDA toolkit's stub")
+}
+
+// functions is C text of all that a driver's library has but for those named.
+func functions(but ...symbol) (text string) {
 	for s := range symbols {
-		if s != cuDriverGetVersion && s != cuDeviceGetCount {
+		if !slices.Contains(but, s) {
 			text += "int " + symbolNames[s] + "(void) { return 0; }\n"
 		}
 	}
-	t.Setenv(LibraryVariable, compile(t, text))
+	return text
+}
+
+func TestADriverThatCountsNoGPU(t *testing.T) {
+	text := "int cuDriverGetVersion(int *v) { *v = 12040; return 0; }\nint cuDeviceGetCount(int *n) { *n = 0; return 0; }\n"
+	t.Setenv(LibraryVariable, compile(t, text+functions(cuDriverGetVersion, cuDeviceGetCount)))
 	var l library
 	_, _, err := l.machine()
 	require.EqualError(t, err, "the driver is there, but it has no GPU")

@@ -81,7 +81,7 @@ func finishOn(q *Queue, e *Event) error {
 // That a call fails with such an error means that the GPU is lost, whatever really
 // happened to it: what was enqueued before is still waited for.
 func TestACallThatLosesTheGPU(t *testing.T) {
-	for _, code := range []int{46, 214, 700, 719, 999} {
+	for _, code := range []int{46, 214, 220, 226, 700, 710, 719, 721, 999} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			d := oneGPU(t, fmt.Sprintf("slow:0@20ms,cuLaunchKernel:2=%d", code))
 			q := newQueue(t, d)

@@ -119,7 +119,8 @@ func (p *Program) function(name string) (*Function, error) {
 	if code != success {
 		return nil, d.note(d.driver.fault(d.name, cuModuleGetFunction, code, fmt.Sprintf("%q", name)))
 	}
-	// Asking about a function makes a driver that loads lazily load it now.
+	// A driver that loads lazily has loaded the function by now, so that no launch has
+	// to wait for that: it couldn't say this of one that isn't.
 	var threads int32
 	code = v.fill(cuFuncGetAttribute, uintptr(unsafe.Pointer(&threads)), functionMaxThreads, f.handle)
 	if err := d.check(cuFuncGetAttribute, code); err != nil {

@@ -56,11 +56,23 @@ func (d *Device) reach(from *Device) (bool, error) {
 }
 
 func (d *Device) reachOnce(from *Device) (bool, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.reached[from.primary] {
-		return true, nil
+	d.reaching.Lock()
+	defer d.reaching.Unlock()
+	if ok, known := d.reached[from.primary]; known {
+		return ok, nil
 	}
+	ok, err := d.admit(from)
+	if ok {
+		ok, err = d.proves(from)
+	}
+	if err == nil {
+		d.reached[from.primary] = ok
+	}
+	return ok, err
+}
+
+// admit asks the driver for access to the sender's memory, and says whether there is.
+func (d *Device) admit(from *Device) (bool, error) {
 	can, err := d.driver.reaches(d.name, d.ordinal, from.ordinal)
 	if !can || err != nil {
 		return false, err
@@ -70,14 +82,22 @@ func (d *Device) reachOnce(from *Device) (bool, error) {
 	if err := v.enter(); err != nil {
 		return false, err
 	}
-	code := v.call(cuCtxEnablePeerAccess, from.handle, 0)
-	if code != peerEnabled {
-		if err := d.check(cuCtxEnablePeerAccess, code); err != nil {
-			return false, err
-		}
+	switch code := v.call(cuCtxEnablePeerAccess, from.handle, 0); code {
+	case success, peerEnabled:
+		return true, nil
+	case tooManyPeers, peerUnsupported, notSupported:
+		return false, nil // eight peers are the most that some machines have room for
+	default:
+		return false, d.check(cuCtxEnablePeerAccess, code)
 	}
-	d.reached[from.primary] = true
-	return true, nil
+}
+
+// copyPeer copies from another GPU to the queue's.
+func (q *Queue) copyPeer(dst, src *Buffer, n int64) {
+	if n > 0 && q.ready("a copy") {
+		from := src.device
+		q.share(cuMemcpyPeerAsync, uintptr(dst.Address()), q.device.handle, uintptr(src.Address()), from.handle, uintptr(n), q.stream)
+	}
 }
 
 // Move enqueues the copy. ready's error becomes that of the next event recorded on
@@ -124,9 +144,7 @@ func (t *between) copy(dst, src *Buffer, n int64, ready device.Event, arrived *E
 	q.Begin()
 	defer q.End()
 	q.After(ready)
-	if n > 0 && q.ready("a copy") {
-		q.share(cuMemcpyPeerAsync, uintptr(dst.Address()), q.device.handle, uintptr(src.Address()), t.from.handle, uintptr(n), q.stream)
-	}
+	q.copyPeer(dst, src, n)
 	q.Record(arrived)
 }
 

@@ -72,6 +72,9 @@ func TestEveryPath(t *testing.T) {
 					sender, receiver := anyQueue(t, from), anyQueue(t, to)
 					tr := newTransfer(t, from, receiver)
 					require.Equal(t, a == b, tr.InPlace())
+					if between, ok := tr.(*between); ok {
+						require.Equal(t, noPeer, between.detour != nil)
+					}
 					for _, n := range sizes() {
 						moveAll(t, tr, sender, receiver, n)
 					}
@@ -79,6 +82,41 @@ func TestEveryPath(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A GPU that may reach another, but has no room for one more, takes the detour.
+func TestAGPUWithoutRoomForAPeer(t *testing.T) {
+	for _, code := range []result{tooManyPeers, peerUnsupported, notSupported} {
+		emulator.Use(t, emulator.Machine{GPUs: 2, Fault: fmt.Sprintf("cuCtxEnablePeerAccess:1+=%d", code)})
+		t.Run(fmt.Sprint(code), func(t *testing.T) {
+			sender, receiver := newQueue(t, openGPU(t, "cuda:0")), newQueue(t, openGPU(t, "cuda:1"))
+			tr := newTransfer(t, sender.Device(), receiver)
+			require.NotNil(t, tr.(*between).detour)
+			moveAll(t, tr, sender, receiver, 3*pieceBytes+1)
+		})
+	}
+}
+
+// GPUs between which copies get lost take the detour too, and are asked once.
+func TestGPUsThatOnlySayTheyReachEachOther(t *testing.T) {
+	emulator.Use(t, emulator.Machine{GPUs: 2, LossyPeer: true})
+	sender, receiver := newQueue(t, openGPU(t, "cuda:0")), newQueue(t, openGPU(t, "cuda:1"))
+	for range 2 {
+		tr := newTransfer(t, sender.Device(), receiver)
+		require.NotNil(t, tr.(*between).detour)
+		moveAll(t, tr, sender, receiver, 3*pieceBytes+1)
+	}
+	require.Equal(t, map[*primary]bool{sender.device.primary: false}, receiver.device.reached)
+}
+
+func TestAFullGPUTakesTheDetour(t *testing.T) {
+	// Before it come the status words of five queues: two here, one of the transfer and
+	// two that prove it.
+	emulator.Use(t, emulator.Machine{GPUs: 2, Fault: "cuMemAlloc:6=2"})
+	sender, receiver := newQueue(t, openGPU(t, "cuda:0")), newQueue(t, openGPU(t, "cuda:1"))
+	tr := newTransfer(t, sender.Device(), receiver)
+	require.NotNil(t, tr.(*between).detour)
+	moveAll(t, tr, sender, receiver, 100)
 }
 
 // moveAll moves three batches of n bytes before it waits for the first, twice.

@@ -9,7 +9,8 @@
 //	LEAT_EMULATED_GPUS=4            from 0 to 16 GPUs; 1
 //	LEAT_EMULATED_GPU_MEMORY=64MiB  of each; 1GiB
 //	LEAT_EMULATED_DRIVER=12040      the driver's version; 12080
-//	LEAT_EMULATED_PEER=0            no GPU has access to another's memory
+//	LEAT_EMULATED_PEER=0            no GPU has access to another's memory; 2: they have, but
+//	                                what they copy doesn't arrive
 //	LEAT_EMULATED_FAULT=list        separated by commas:
 //	  cuMemAlloc:3     the third call (without _v2) fails with its usual error
 //	  cuMemAlloc:3+    all from the third on
@@ -18,6 +19,7 @@
 //	  vanish:1@40      GPU 1 is lost at its 40th launch, with all that is under way
 //	  slow:1@2ms       each launch on GPU 1 takes at least that long
 //	  busy:0           GPU 0 can't be had
+//	LEAT_EMULATED_RACES=1           watches the threads of a launch, see below
 //
 // It prints and keeps a report of whatever a GPU would hide or only crash at:
 //
@@ -28,11 +30,19 @@
 //     and no wait of the host orders. Vector clocks tell, so that it doesn't depend on
 //     who ran first. Copies are watched to the byte, kernels to 16 bytes (coarser in
 //     allocations of more than 512 KiB).
+//   - where it watches them, threads of one launch that touch the same bytes, one of them
+//     writing, in an order that nothing makes certain: threads of two blocks, of two warps
+//     with no block's barrier between, of one warp with no barrier of either kind between.
+//     A shuffle is none: CUDA lets it order no memory. It is exact, to the byte; kernels
+//     take two to three times as long.
 //   - memory freed before the host knows that the work on it is done; a pinned source
 //     that the host changes before its copy is done.
 //   - launches of another block or parameter size than the kernel has; PTX that isn't of
 //     the emulator's sources; calls without a current context; what is left in a context
 //     when it is released for the last time.
+//
+// Memory is given away in pages of 2 MiB, as a GPU's is: a buffer of more than 1 MiB takes
+// whole ones.
 //
 // Memory that nobody has written holds poison (a NaN as float32), shared memory too, and
 // so does a pinned destination until its copy is done. Blocks, warps and lanes run
@@ -54,6 +64,9 @@ import (
 // Variable names the environment variable by which package cuda finds its library.
 const Variable = "LEAT_CUDA_LIBRARY"
 
+// races is the environment variable that has launches watched.
+const races = "LEAT_EMULATED_RACES"
+
 // Machine is what the emulated driver has. The zero Machine has one GPU of 1 GiB.
 type Machine struct {
 	GPUs   int    // 0 is 1; -1 is none
@@ -61,6 +74,10 @@ type Machine struct {
 	Fault  string // as LEAT_EMULATED_FAULT: "cuMemAlloc:3,slow:1@2ms"
 	Driver int    // the driver's version, such as 12080; 0 is that
 	NoPeer bool   // no GPU has access to another's memory
+
+	LossyPeer bool // they have, but what they copy doesn't arrive
+
+	Races bool // watch what a launch's threads do, as LEAT_EMULATED_RACES=1 has it for all machines
 }
 
 // text is the machine in the words of leatEmulatorConfigure.
@@ -78,8 +95,14 @@ func (m Machine) text() string {
 	if m.Driver != 0 {
 		lines = append(lines, "LEAT_EMULATED_DRIVER="+strconv.Itoa(m.Driver))
 	}
-	if m.NoPeer {
+	switch {
+	case m.NoPeer:
 		lines = append(lines, "LEAT_EMULATED_PEER=0")
+	case m.LossyPeer:
+		lines = append(lines, "LEAT_EMULATED_PEER=2")
+	}
+	if m.Races || os.Getenv(races) == "1" {
+		lines = append(lines, races+"=1")
 	}
 	return strings.Join(lines, "\n")
 }

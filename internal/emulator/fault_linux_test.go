@@ -141,6 +141,35 @@ func TestPeerAccess(t *testing.T) {
 	}
 }
 
+func TestPeerAccessEndsWithTheOtherContext(t *testing.T) {
+	r := start(t, Machine{GPUs: 2})
+	near, far := r.open(0), r.open(1)
+	near.use()
+	near.must("cuCtxEnablePeerAccess", far.context, 0)
+	assert.Equal(t, invalidContext, near.call("cuCtxEnablePeerAccess", near.context, 0), "to itself")
+	far.release()
+	again := r.open(1)
+	near.use()
+	near.must("cuCtxEnablePeerAccess", again.context, 0)
+	near.release()
+	again.release()
+}
+
+func TestPeersThatLoseWhatTheyCopy(t *testing.T) {
+	r := start(t, Machine{GPUs: 2, LossyPeer: true})
+	near, far := r.open(0), r.open(1)
+	first, second := far.filled(64, 5), far.filled(64, 7)
+	near.use()
+	dst := near.alloc(256)
+	near.must("cuMemcpyPeerAsync", dst, near.context, first, far.context, 256, near.stream)
+	assert.Equal(t, float32(5), near.floats(dst, 64)[0], "without access the driver goes through the host")
+	near.must("cuCtxEnablePeerAccess", far.context, 0)
+	near.must("cuMemcpyPeerAsync", dst, near.context, second, far.context, 256, near.stream)
+	assert.Equal(t, float32(5), near.floats(dst, 64)[0])
+	far.release()
+	near.release()
+}
+
 func TestModules(t *testing.T) {
 	g := start(t, Machine{Driver: 12040}).open(0)
 	load := func(text string) (module uintptr, result int, log string) {

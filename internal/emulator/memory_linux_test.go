@@ -12,30 +12,37 @@ import (
 )
 
 func TestMemoryIsLimited(t *testing.T) {
-	g := start(t, Machine{Memory: "1MiB"}).open(0)
-	var free, total uint64
-	info := func() {
+	g := start(t, Machine{Memory: "8MiB"}).open(0)
+	const page = 2 << 20
+	free := func() int {
+		t.Helper()
+		var free, total uint64
 		g.must("cuMemGetInfo_v2", uintptr(unsafe.Pointer(&free)), uintptr(unsafe.Pointer(&total)))
+		require.EqualValues(t, 4*page, total)
+		return int(free)
 	}
-	g.alloc(1)
-	info()
-	assert.EqualValues(t, 1<<20, total)
-	assert.EqualValues(t, 1<<20-256, free, "what was allocated counts in steps of 256 bytes")
-
 	var address uintptr
 	alloc := func(bytes uintptr) int {
 		return g.call("cuMemAlloc_v2", uintptr(unsafe.Pointer(&address)), bytes)
 	}
-	assert.Equal(t, outOfMemory, alloc(1<<20))
+	assert.Equal(t, 4*page, free())
+	g.alloc(1)
+	assert.Equal(t, 3*page, free(), "a small one takes a page")
+	g.alloc(page / 2)
+	assert.Equal(t, 3*page, free(), "that others share")
+	g.alloc(page/2 + 1)
+	assert.Equal(t, 2*page, free(), "half a page and more is one of its own")
+	g.alloc(page / 2)
+	assert.Equal(t, 2*page, free(), "small ones fill what that leaves over")
+
+	assert.Equal(t, outOfMemory, alloc(2*page+1))
 	assert.Equal(t, outOfMemory, alloc(math.MaxUint64))
 	assert.Equal(t, invalidValue, alloc(0))
-	require.Zero(t, alloc(1<<20-256))
-	info()
-	assert.Zero(t, free)
-	assert.Equal(t, outOfMemory, alloc(1))
+	require.Zero(t, alloc(page+1))
+	assert.Zero(t, free())
+	assert.Equal(t, outOfMemory, alloc(page/2+1))
 	g.must("cuMemFree_v2", address)
-	info()
-	assert.EqualValues(t, 1<<20-256, free)
+	assert.Equal(t, 2*page, free())
 }
 
 func TestMemoryIsPoisoned(t *testing.T) {

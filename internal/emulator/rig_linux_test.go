@@ -234,6 +234,7 @@ var selftest = ptx("8.4", map[string]int{
 	"leat_test_copy": 24, "leat_test_misaligned": 24, "leat_test_shuffle": 24, "leat_test_barrier": 24,
 	"leat_test_no_barrier": 24, "leat_test_poison": 24, "leat_test_shared": 24, "leat_test_leave": 24,
 	"leat_test_diverge": 24, "leat_test_status": 16, "leat_test_half": 16, "leat_test_round": 16, "leat_test_dp4a": 24,
+	"leat_test_unordered_shared": 16, "leat_test_unordered_device": 16,
 })
 
 // ptx declares entries by the bytes of their parameter.

@@ -2,6 +2,8 @@
 
 #include <limits.h>
 
+#include <algorithm>
+
 #include "calls.h"
 #include "memory.h"
 #include "reports.h"
@@ -9,14 +11,36 @@
 
 namespace emulated {
 
-// charged is what an allocation takes of a GPU's memory.
-static uint64_t charged(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
+// A GPU gives its memory away in pages of 2 MiB. What is larger than half a page begins
+// with a page of its own; the rest lies in what is left over of those pages, and then in
+// pages that it shares. So buffers take more memory than their sizes add up to.
+constexpr uint64_t page = 2 << 20, step = 512;
+
+static uint64_t pages_of(uint64_t bytes) { return (bytes + page - 1) / page; }
+
+// with returns the pages with n more allocations of so many bytes; n is 1 or -1.
+static Pages with(Pages p, uint64_t bytes, int n) {
+  const uint64_t stepped = (bytes + step - 1) / step * step;
+  if (bytes > page / 2) {
+    p.whole += n * pages_of(bytes);
+    p.left_over += n * (pages_of(bytes) * page - stepped);
+  } else {
+    p.small += n * stepped;
+  }
+  // Small ones stay where they are: room that comes later doesn't save their pages.
+  const uint64_t least = p.small > p.left_over ? pages_of(p.small - p.left_over) : 0;
+  p.shared = std::max(least, std::min(p.shared, pages_of(p.small)));
+  return p;
+}
+
+static uint64_t used(const Pages &p) { return (p.whole + p.shared) * page; }
 
 EXPORT int cuMemGetInfo_v2(size_t *free, size_t *total) {
   return call("cuMemGetInfo", context, [&](Call &c) {
     if (free == nullptr || total == nullptr) return invalid_value;
-    *free = c.context->gpu->total - c.context->gpu->used;
-    *total = c.context->gpu->total;
+    const Gpu &g = *c.context->gpu;
+    *free = g.total - std::min(g.total, used(g.pages));
+    *total = g.total;
     return success;
   });
 }
@@ -25,10 +49,12 @@ EXPORT int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
   return call("cuMemAlloc", context, [&](Call &c) {
     if (address == nullptr || bytes == 0) return invalid_value;
     Gpu &g = *c.context->gpu;
-    if (bytes > g.total || charged(bytes) > g.total - g.used) return out_of_memory;
+    if (bytes > g.total) return out_of_memory;
+    const Pages pages = with(g.pages, bytes, 1);
+    if (used(pages) > g.total) return out_of_memory;
     const Memory m = allocate_device(g.number, bytes, c.context->handle);
     if (m == nullptr) return out_of_memory;
-    g.used += charged(bytes);
+    g.pages = pages;
     *address = m->address;
     return success;
   });
@@ -56,7 +82,8 @@ EXPORT int cuMemFree_v2(uint64_t address) {
       return invalid_value;
     }
     check_unused(c, m);
-    machine().gpus[m->gpu]->used -= charged(m->size);
+    Gpu &g = *machine().gpus[m->gpu];
+    g.pages = with(g.pages, m->size, -1);
     forget(m);
     return success;
   });

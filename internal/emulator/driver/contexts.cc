@@ -92,7 +92,10 @@ static void release(Call &c, Gpu &g) {
   const auto memory = allocations(context->handle);
   for (const Memory &m : memory) forget(m);
   g.context = nullptr;
-  g.used = 0;
+  g.pages = {};
+  for (const auto &other : machine().gpus) { // access was to what is gone
+    if (other->context != nullptr) other->context->peers &= ~(1u << g.number);
+  }
   if (context->error != success || g.vanished) return;
   if (events > 0) report(std::to_string(events) + " events" + behind);
   if (modules > 0) report(std::to_string(modules) + " modules" + behind);
@@ -136,7 +139,7 @@ EXPORT int cuCtxEnablePeerAccess(uint64_t peer, unsigned flags) {
     const auto other = find_context(peer);
     if (other == nullptr) return invalid_context;
     if (flags != 0) return invalid_value;
-    if (other == c.context) return invalid_device;
+    if (other == c.context) return invalid_context;
     const uint32_t bit = 1u << other->gpu->number;
     if (!(c.context->gpu->peers & bit)) return peer_access_unsupported;
     if (c.context->peers & bit) return peer_access_already_enabled;

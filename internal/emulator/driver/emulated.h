@@ -133,6 +133,7 @@ template <class T> inline T load(uint64_t base, long long i) {
   } else {
     from = check_read(address, base, sizeof(T), alignof(T));
   }
+  if (__builtin_expect(engine->watching, 0)) watch_device(address, sizeof(T), false);
   T value;
   __builtin_memcpy(&value, from, sizeof(T));
   return value;
@@ -148,6 +149,7 @@ template <class T> inline void store(uint64_t base, long long i, T value) {
   } else {
     to = check_write(address, base, sizeof(T), alignof(T));
   }
+  if (__builtin_expect(engine->watching, 0)) watch_device(address, sizeof(T), true);
   __builtin_memcpy(to, &value, sizeof(T));
 }
 
@@ -180,15 +182,33 @@ template <class T> struct Out {
   operator In<T>() const { return {address}; }
 };
 
+// One element of the block's memory.
+template <class T> struct SharedElement {
+  T *at;
+  long long index;
+  operator T() const {
+    if (__builtin_expect(engine->watching, 0)) watch_shared(at, index, false);
+    return *at;
+  }
+  const SharedElement &operator=(T value) const {
+    if (__builtin_expect(engine->watching, 0)) watch_shared(at, index, true);
+    *at = value;
+    return *this;
+  }
+  const SharedElement &operator=(const SharedElement &other) const { return *this = (T)other; }
+  const SharedElement &operator+=(T value) const { return *this = (T)((T) * this + value); }
+  const SharedElement &operator*=(T value) const { return *this = (T)((T) * this * value); }
+};
+
 // Memory of the block.
 template <class T> struct Shared {
   T *first;
   long long before, behind; // elements of the array on either side of first
-  T &operator[](long long i) const {
+  SharedElement<T> operator[](long long i) const {
     if (__builtin_expect(i < -before || i >= behind, 0)) {
-      return *static_cast<T *>(wrong_shared(i + before, before + behind, sizeof(T)));
+      return {static_cast<T *>(wrong_shared(i + before, before + behind, sizeof(T))), i};
     }
-    return first[i];
+    return {first + i, before + i};
   }
   Shared operator+(long long n) const { return {first + n, before + n, behind - n}; }
 };
@@ -204,11 +224,16 @@ inline float shuffle(float v, int lane, int line) {
 }
 
 // The first to find something wrong says what. Kernels of a GPU run one at a time
-// and their threads switch elsewhere only, so nothing comes between.
+// and their threads switch elsewhere only, so nothing comes between. On a GPU this is
+// atomic: whoever comes first may.
 inline void report_status(Out<unsigned> status, unsigned wrong, unsigned op, int a, int b, int c) {
-  if (status[0] != 0u) return;
+  const bool watching = engine->watching;
+  engine->watching = false;
   const unsigned words[5] = {wrong, op, (unsigned)a, (unsigned)b, (unsigned)c};
-  for (int i = 0; i < 5; i++) status[i] = words[i];
+  if (status[0] == 0u) {
+    for (int i = 0; i < 5; i++) status[i] = words[i];
+  }
+  engine->watching = watching;
 }
 
 } // namespace emulated

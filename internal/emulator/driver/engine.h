@@ -19,6 +19,8 @@ constexpr uint64_t address_tag = 1ull << 62;
 constexpr uint64_t first_byte = 1ull << 35;
 constexpr uint64_t number_mask = (1ull << 22) - 1;
 
+struct Shadow;
+
 // Touched is an allocation that a launch has touched. An access inside of size needs no
 // check but of its alignment; what is read and written is noted in maps of granules.
 struct Touched {
@@ -27,6 +29,7 @@ struct Touched {
   uint64_t origin; // host address of a device address a: origin + a
   unsigned char *reads, *writes;
   unsigned shift; // a granule is 2^shift bytes
+  Shadow *shadow; // for accesses that nothing orders
 };
 
 constexpr int slots = 64;
@@ -36,6 +39,7 @@ inline unsigned slot(uint64_t address) { return (unsigned)(address >> number_shi
 struct Engine {
   int block[3];
   int thread, threads;
+  bool watching; // for accesses that nothing orders
   Touched touched[slots];
 };
 
@@ -46,6 +50,10 @@ extern __thread Engine *engine;
 // report a place that reads as zeros and one where a write does no harm.
 const char *check_read(uint64_t address, uint64_t base, unsigned size, unsigned alignment);
 char *check_write(uint64_t address, uint64_t base, unsigned size, unsigned alignment);
+
+// Where they watch, every access is told to one of these: see unordered.h.
+void watch_device(uint64_t address, unsigned size, bool write);
+void watch_shared(const void *at, long long i, bool write);
 
 // shared_memory returns the block's array of that key, poisoned at its first use.
 void *shared_memory(const void *key, size_t bytes);

@@ -88,7 +88,7 @@ EXPORT int cuLaunchKernel(uint64_t function, unsigned grid_x, unsigned grid_y, u
     const Result r = params_from(*f->kernel, params, extra, *copied);
     if (r != success) return r;
     const Launch l{f->kernel, copied->bytes, {grid_x, grid_y, grid_z}, g->number,
-                   c.context->peers | 1u << g->number, false};
+                   c.context->peers | 1u << g->number, false, machine().watched};
     const std::chrono::nanoseconds least(slowness(g->number));
     const std::string name = std::string(f->kernel->name) + " in stream " +
                              std::to_string(s->index) + " of GPU " + std::to_string(g->number);

@@ -22,7 +22,7 @@ uint64_t new_handle() { return ++machine().handles * 16 + 0x1000; }
 
 static const char *const names[] = {"LEAT_EMULATED_GPUS", "LEAT_EMULATED_GPU_MEMORY",
                                     "LEAT_EMULATED_DRIVER", "LEAT_EMULATED_PEER",
-                                    "LEAT_EMULATED_FAULT"};
+                                    "LEAT_EMULATED_FAULT", "LEAT_EMULATED_RACES"};
 
 using Settings = std::map<std::string, std::string>;
 
@@ -88,9 +88,15 @@ std::string configure(const char *text) {
   if (!set[names[2]].empty() && !whole_number(set[names[2]], 99999, version, nullptr)) {
     return bad(names[2], "a driver's version such as 12080");
   }
-  if (!set[names[3]].empty() && !whole_number(set[names[3]], 1, peer, nullptr)) {
-    return bad(names[3], "0 or 1");
+  if (!set[names[3]].empty() && !whole_number(set[names[3]], 2, peer, nullptr)) {
+    return bad(names[3], "0, 1 or 2");
   }
+  m.lossy = peer == 2;
+  uint64_t watched = 0;
+  if (!set[names[5]].empty() && !whole_number(set[names[5]], 1, watched, nullptr)) {
+    return bad(names[5], "0 or 1");
+  }
+  m.watched = watched != 0;
   wrong = set_faults(set[names[4]]);
   if (!wrong.empty()) return wrong;
   m.driver_version = (int)version;

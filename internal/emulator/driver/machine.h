@@ -20,10 +20,19 @@ struct Context;
 
 constexpr int most_gpus = 16;
 
+// Pages is what is allocated of a GPU's memory.
+struct Pages {
+  uint64_t whole = 0;     // pages of large allocations
+  uint64_t left_over = 0; // bytes of those pages
+  uint64_t small = 0;     // bytes of small allocations
+  uint64_t shared = 0;    // pages of those that aren't in what is left over
+};
+
 // Gpu is one emulated GPU.
 struct Gpu {
   int number = 0;
-  uint64_t total = 0, used = 0; // bytes of memory
+  uint64_t total = 0; // bytes of memory
+  Pages pages;
   std::shared_ptr<Context> context; // while it is retained
   int retained = 0;
   bool vanished = false;
@@ -40,7 +49,9 @@ struct Machine {
   std::condition_variable progress; // an operation or a stream has ended
 
   bool configured = false, initialized = false;
+  bool lossy = false; // what goes directly from GPU to GPU doesn't arrive
   int driver_version = 0;
+  bool watched = false; // launches are watched for accesses of threads that nothing orders
   std::vector<std::unique_ptr<Gpu>> gpus;
 
   Clock host; // what the host was told is done

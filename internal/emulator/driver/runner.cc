@@ -45,6 +45,7 @@ bool Runner::run(const Launch &l, std::vector<Touch> &result) {
   threads = l.kernel->threads;
   memset(touched, 0, sizeof touched);
   memset(nowhere, 0, sizeof nowhere);
+  begin_watching();
   Engine *before = engine;
   engine = this;
   const uint64_t blocks = (uint64_t)l.grid[0] * l.grid[1] * l.grid[2];
@@ -69,6 +70,7 @@ bool Runner::run(const Launch &l, std::vector<Touch> &result) {
 bool Runner::run_block() {
   arrays.clear();
   shared_used = 0;
+  block_interval = ++interval;
   memset(states, fresh, threads);
   memset(turns, 0, threads);
   if (threads > most_threads || !fibers.reserve(threads)) {
@@ -119,6 +121,8 @@ bool Runner::meet(int first, int behind) {
     wrong("threads wait for each other forever: " + at(first) + ", " + at(i));
     return false;
   }
+  if (states[first] == at_block) interval++;
+  if (states[first] == at_warp) epochs[first / 32]++;
   memset(states + first, ready, behind - first);
   return true;
 }

@@ -7,6 +7,7 @@
 #include "engine.h"
 #include "fibers.h"
 #include "memory.h"
+#include "unordered.h"
 
 namespace emulated {
 
@@ -18,6 +19,7 @@ struct Launch {
   int gpu;
   uint32_t reachable; // bit g: memory of GPU g may be touched
   bool backwards;     // the order of blocks, warps and lanes
+  bool watched;       // for accesses of threads that nothing orders
 };
 
 // Touch is what a launch did to one allocation.
@@ -47,10 +49,13 @@ private:
     std::shared_ptr<char> bytes;
     std::vector<unsigned char> reads, writes;
     Touched touched;
+    Shadow shadow;
   };
 
   friend const char *check_read(uint64_t, uint64_t, unsigned, unsigned);
   friend char *check_write(uint64_t, uint64_t, unsigned, unsigned);
+  friend void watch_device(uint64_t, unsigned, bool);
+  friend void watch_shared(const void *, long long, bool);
   friend void *shared_memory(const void *, size_t);
   friend void *wrong_shared(long long, long long, size_t);
   friend void wait_block(int);
@@ -74,6 +79,10 @@ private:
   Held *hold(uint64_t address, bool write);
   void release(std::vector<Touch> &touched);
 
+  void begin_watching();
+  Moment moment() const;
+  void unordered(const std::string &what, int other, bool write, bool wrote);
+
   const Launch *launch = nullptr;
   bool failed = false;
   Fibers fibers;
@@ -85,6 +94,9 @@ private:
   std::vector<Held *> held, spare;
   std::vector<std::pair<const void *, size_t>> arrays; // key, offset in shared
   size_t shared_used = 0;
+  uint32_t interval = 0, block_interval = 0, launch_interval = 0; // now; the first of the block, of the launch
+  uint32_t epochs[most_threads / 32] = {};                        // of warps
+  std::vector<Seen> shared_seen;                                  // of the element at that byte
   alignas(16) char shared[most_shared];
   alignas(16) char nowhere[64]; // where wrong writes go and wrong reads find zeros
 };

@@ -96,7 +96,11 @@ Runner::Held *Runner::hold(uint64_t address, bool write) {
   h->writes.assign(granules, 0);
   const uint64_t first = memory->address;
   const uint64_t origin = reinterpret_cast<uintptr_t>(h->bytes.get()) - first;
-  h->touched = {first, memory->size & ~15ull, origin, h->reads.data(), h->writes.data(), shift};
+  h->touched = {first, memory->size & ~15ull, origin, h->reads.data(), h->writes.data(), shift, nullptr};
+  if (watching) {
+    h->shadow.begin(first, memory->size);
+    h->touched.shadow = &h->shadow;
+  }
   held.push_back(h);
   touched[slot(address)] = h->touched;
   return h;

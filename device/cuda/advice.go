@@ -1,0 +1,32 @@
+package cuda
+
+// advice says what usually is behind an error that no change of a program mends,
+// empty where there is nothing to add to the driver's words.
+func advice(s symbol, code result) string {
+	switch code {
+	case stubLibrary:
+		return "this is the CUDA toolkit's stub, not the driver: take its folder out of the library path"
+	case systemNotReady:
+		return "on a machine with NVSwitch, see whether the fabric manager runs"
+	case driverMismatch:
+		return "the library and the kernel module are of two drivers: after an update, restart the machine; in a container, don't install a driver"
+	case compatNotSupported:
+		return "a CUDA compatibility package, which this GPU can't use, comes before the driver in the library path"
+	case noCompiler:
+		return "the driver's PTX compiler (libnvidia-ptxjitcompiler) isn't installed"
+	case unsupportedPTX:
+		return "the driver needs to be for " + oldestNames
+	case compilerOff:
+		return "the environment variable CUDA_DISABLE_PTX_JIT forbids it"
+	}
+	if s != cuInit {
+		return ""
+	}
+	switch code {
+	case noDevice:
+		return "is there none, does CUDA_VISIBLE_DEVICES hide it, or was the container started without GPUs?"
+	case unknownError:
+		return "the kernel module nvidia-uvm may not be loaded, or /dev/nvidia-uvm be out of reach; nvidia-smi tells more"
+	}
+	return ""
+}

@@ -48,6 +48,15 @@ func (s span) overlaps(o span) bool {
 	return s.bytes > 0 && o.bytes > 0 && s.at < o.at+uint64(o.bytes) && o.at < s.at+uint64(s.bytes)
 }
 
+// apart refuses a dst that lies over a part of another operand. On a GPU threads of
+// other rows would read there what is written already, or not yet. The very same
+// memory is another matter: each element is then read by the thread that writes it.
+func (a *args) apart(dst span, name string, operand span) {
+	if dst.at != operand.at && dst.overlaps(operand) {
+		a.fail("dst lies over a part of %s", name)
+	}
+}
+
 // memory returns a buffer's memory from offset on.
 func (a *args) memory(name string, b device.Buffer, offset int64) span {
 	if b == nil {

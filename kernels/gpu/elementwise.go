@@ -9,10 +9,11 @@ func (q *queue) RMSNorm(dst, x kernels.Tensor, gain kernels.Weight, eps float32)
 		return
 	}
 	a := args{op: "RMSNorm", device: q.Device()}
+	in, out := a.floats("x", x, x.Rows, x.Cols), a.floats("dst", dst, x.Rows, x.Cols)
+	a.apart(out, "x", in)
 	p := &q.rmsNorm
 	*p = rmsNormParams{
-		x:    a.floats("x", x, x.Rows, x.Cols).at,
-		dst:  a.floats("dst", dst, x.Rows, x.Cols).at,
+		x: in.at, dst: out.at,
 		rows: int32(x.Rows), cols: int32(x.Cols), eps: eps,
 	}
 	_, p.gain = a.vector("the gain", gain, x.Cols)
@@ -26,13 +27,12 @@ func (q *queue) SwiGLU(dst, gate, up kernels.Tensor) {
 		return
 	}
 	a := args{op: "SwiGLU", device: q.Device()}
+	left, right := a.floats("gate", gate, gate.Rows, gate.Cols), a.floats("up", up, gate.Rows, gate.Cols)
+	out := a.floats("dst", dst, gate.Rows, gate.Cols)
+	a.apart(out, "gate", left)
+	a.apart(out, "up", right)
 	p := &q.swiglu
-	*p = swigluParams{
-		gate: a.floats("gate", gate, gate.Rows, gate.Cols).at,
-		up:   a.floats("up", up, gate.Rows, gate.Cols).at,
-		dst:  a.floats("dst", dst, gate.Rows, gate.Cols).at,
-		n:    int32(gate.Rows * gate.Cols),
-	}
+	*p = swigluParams{gate: left.at, up: right.at, dst: out.at, n: int32(gate.Rows * gate.Cols)}
 	if q.ready(&a) {
 		launch(q, q.functions.swiglu, p, ceil(int(p.n), threads), 1, 1)
 	}
@@ -43,12 +43,10 @@ func (q *queue) Add(dst, x kernels.Tensor) {
 		return
 	}
 	a := args{op: "Add", device: q.Device()}
+	out, in := a.floats("dst", dst, dst.Rows, dst.Cols), a.floats("x", x, dst.Rows, dst.Cols)
+	a.apart(out, "x", in)
 	p := &q.add
-	*p = addParams{
-		dst: a.floats("dst", dst, dst.Rows, dst.Cols).at,
-		x:   a.floats("x", x, dst.Rows, dst.Cols).at,
-		n:   int32(dst.Rows * dst.Cols),
-	}
+	*p = addParams{dst: out.at, x: in.at, n: int32(dst.Rows * dst.Cols)}
 	if q.ready(&a) {
 		launch(q, q.functions.add, p, ceil(int(p.n), threads), 1, 1)
 	}
@@ -59,12 +57,12 @@ func (q *queue) ArgMax(dst, x kernels.Tensor) {
 		return
 	}
 	a := args{op: "ArgMax", device: q.Device()}
-	p := &q.argMax
-	*p = argMaxParams{
-		x:    a.floats("x", x, x.Rows, x.Cols).at,
-		dst:  a.ints("dst", dst, x.Rows, 1).at,
-		rows: int32(x.Rows), cols: int32(x.Cols),
+	in, out := a.floats("x", x, x.Rows, x.Cols), a.ints("dst", dst, x.Rows, 1)
+	if out.overlaps(in) {
+		a.fail("dst lies over x")
 	}
+	p := &q.argMax
+	*p = argMaxParams{x: in.at, dst: out.at, rows: int32(x.Rows), cols: int32(x.Cols)}
 	if q.ready(&a) {
 		launch(q, q.functions.argMax, p, x.Rows, 1, 1)
 	}

@@ -62,6 +62,8 @@ func TestOpsRefuse(t *testing.T) {
 		{"RMSNorm", func(l *layer) { l.gain = l.whole }, []string{"gain", "[64, 256] of BF16", "[1, 256]"}},
 		{"RMSNorm", func(l *layer) { l.gain = l.rotation.Frequencies }, []string{"gain", "[1, 16]", "[1, 256]"}},
 
+		{"RMSNorm", func(l *layer) { l.y = l.x; l.y.Off += 4 }, []string{"dst lies over a part of x"}},
+
 		{"MatMul", func(l *layer) { l.products[1].W = l.rotation.Frequencies }, []string{"x has 256 columns", "weight 1", "16"}},
 		{"MatMul", func(l *layer) { l.products[1].Dst.Cols = 127 }, []string{"dst", "[40, 127]", "[40, 64]"}},
 		{"MatMul", func(l *layer) { l.products[0].Dst = l.x }, []string{"dst of product 0", "over x"}},
@@ -108,6 +110,9 @@ func TestOpsRefuse(t *testing.T) {
 		{"Attention", func(l *layer) { header(l, func(h *kernels.Header) { h.Pages[0] = 9 }) }, []string{"page 9", "cache that has 3"}},
 
 		{"SwiGLU", func(l *layer) { l.gate.Cols-- }, []string{"up", "[40, 256]", "[40, 255]"}},
+		{"SwiGLU", func(l *layer) { l.y = l.gate; l.y.Off -= 4 }, []string{"dst lies over a part of gate"}},
+		{"SwiGLU", func(l *layer) { l.y = l.x; l.y.Off += 4 }, []string{"dst lies over a part of up"}},
+		{"Add", func(l *layer) { l.y = l.x; l.y.Off += 4 }, []string{"dst lies over a part of x"}},
 		{"Add", func(l *layer) { l.x.Rows-- }, []string{"x", "[39, 256]", "[40, 256]"}},
 
 		{"Gather", func(l *layer) { l.outputs.Rows = 1 }, []string{"dst", "[1, 256]", "[2, 256]"}},
@@ -115,6 +120,7 @@ func TestOpsRefuse(t *testing.T) {
 		{"Gather", func(l *layer) { header(l, func(h *kernels.Header) { h.Outputs[1] = 40 }) }, []string{"output 1", "row 40 of 40"}},
 		{"Gather", func(l *layer) { header(l, func(h *kernels.Header) { h.Outputs[1] = -1 }) }, []string{"output 1", "row -1 of 40"}},
 		{"ArgMax", func(l *layer) { l.best.Type = kernels.F32 }, []string{"dst", "F32", "I32"}},
+		{"ArgMax", func(l *layer) { l.best.Buf, l.best.Off = l.x.Buf, l.x.Off }, []string{"dst lies over x"}},
 		{"ArgMax", func(l *layer) { l.best.Rows = 39 }, []string{"dst", "[39, 1]", "[40, 1]"}},
 	} {
 		l := good.clone()

@@ -115,6 +115,9 @@ DEVICE void weigh(T type, IN(Chunk) cache, long long values, int dim, int first,
 // the row's own weigh 0, whatever lies there. In the end thread i merges element i of
 // the warps that had a page, in order. So a row's sums depend on nothing but its
 // position, and not on the batch or on how the prompt was cut.
+//
+// A score of NaN or +∞ makes the row NaN, and so do scores that are all -∞; one of -∞
+// among others weighs 0.
 template <class T>
 DEVICE void attention(T type, const AttentionParams &p) {
   SHARED(float, most, WARPS);
@@ -148,8 +151,9 @@ DEVICE void attention(T type, const AttentionParams &p) {
     const float found = score(type, p.cache, keys, p.dim, p.q, at) * p.scale;
     const float s = LANE < count ? found : -infinity;
     const float top = MAXF(m, warp_max(s));
-    const float c = exponential(m - top);
-    const float weight = LANE < count ? exponential(s - top) : 0;
+    const float from = top == -infinity ? 0 : top; // weights of 0, not NaN: other pages may have more
+    const float c = exponential(m - from);
+    const float weight = LANE < count ? exponential(s - from) : 0;
     l = l * c + warp_sum(weight);
     m = top;
 

@@ -17,7 +17,10 @@ func devicesCommand() *cobra.Command {
 		Use:   "devices",
 		Short: "List the devices that are there, and why others aren't",
 		Long: `Lists the devices that were found, by their names in --devices, and for each kind
-of device that was not found the reason.`,
+of device that was not found the reason.
+
+An NVIDIA GPU needs its driver alone, for CUDA 12.4 or newer. Where the driver's library
+isn't found by itself, LEAT_CUDA_LIBRARY says which file it is.`,
 		Example: `  leat devices
   leat devices --json`,
 		Args: arguments(0, ""),

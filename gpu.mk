@@ -12,7 +12,8 @@ GPU_TESTS := GPU|TestACallOf|NoNumbers|TestText|TestFewPages|TestCancellation$$|
 test-gpu: export LEAT_REQUIRE_EMULATOR := 1
 test-gpu: emulator
 	@echo "== emulated driver, device/cuda, kernels, command"
-	$(GO) test ./internal/emulator ./device/cuda ./kernels/gpu/... ./internal/gpucheck
+	$(GO) test ./internal/emulator ./device/cuda ./internal/gpucheck
+	LEAT_EMULATED_RACES=1 $(GO) test ./kernels/gpu/...
 	$(GO) test -run GPU ./cmd/leat
 	@echo "== the same under the race detector"
 	CGO_ENABLED=1 $(GO) test -race -short ./internal/emulator ./device/cuda ./kernels/gpu

@@ -101,7 +101,8 @@ type Queue interface {
 	Gather(dst, src Tensor, rows Rows)
 
 	// ArgMax writes to dst [n, 1] of I32 the column of the largest value of
-	// each row of x; of equals, the first. NaN loses to every number.
+	// each row of x; of equals, the first. NaN loses to every number, and where a
+	// row has none it is -1.
 	ArgMax(dst, x Tensor)
 }
 

@@ -107,12 +107,6 @@ func (b *Batch) Wait(ctx context.Context) error {
 			m.open = 0
 		}
 	}
-	if b.err == nil && b.chosen != nil {
-		s := b.marks[len(b.marks)-1].stage
-		if err := s.buffers.unchoose(ctx, b); err != nil {
-			b.err = s.failure("", err)
-		}
-	}
 	return b.err
 }
 

@@ -29,7 +29,6 @@ type buffers struct {
 	wanted    []bool // a layer: its output has rows only for the outputs
 	last      bool
 	owned     []device.Buffer
-	peek      peek
 }
 
 func (f *buffers) allocate(q kernels.Queue, layers []Layer, at Position, c Config) error {
@@ -228,7 +227,7 @@ func bytesOf(f []float32) []byte {
 }
 
 func (f *buffers) free() error {
-	errs := []error{f.peek.close()}
+	var errs []error
 	for _, t := range f.transfers {
 		if t != nil {
 			errs = append(errs, t.Close())

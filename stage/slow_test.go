@@ -149,6 +149,9 @@ func (q *slowQueue) ArgMax(dst, x kernels.Tensor) {
 					best = c
 				}
 			}
+			if row[best] != row[best] {
+				best = -1
+			}
 			to[r] = int32(best)
 		}
 		return nil

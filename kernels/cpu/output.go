@@ -91,6 +91,9 @@ func (q *queue) ArgMax(dst, x kernels.Tensor) {
 				out[r] = c
 			}
 		}
+		if v := row[out[r]]; v != v {
+			out[r] = -1
+		}
 	}
 }
 

@@ -20,6 +20,12 @@ func (c *cache) Bytes() int64            { return c.bytes }
 func (c *cache) Free() error             { return c.buf.Free() }
 
 func (backend) CacheBytes(s kernels.CacheSpec) (int64, error) {
+	size, err := pagesBytes(s)
+	return wholePages(size), err
+}
+
+// pagesBytes is the size of a cache's pages.
+func pagesBytes(s kernels.CacheSpec) (int64, error) {
 	if err := s.Check(); err != nil {
 		return 0, err
 	}
@@ -34,7 +40,7 @@ func (backend) CacheBytes(s kernels.CacheSpec) (int64, error) {
 		row = (row*int64(size) + chunk - 1) / chunk * chunk
 	}
 	head, heads, pages := 2*kernels.PageTokens*row, int64(s.Heads), int64(s.Pages)
-	if heads > mostBlocks || pages > math.MaxInt32 || pages > math.MaxInt64/(head*heads) {
+	if heads > mostBlocks || pages > math.MaxInt32 || pages > (math.MaxInt64-page)/(head*heads) {
 		return 0, fmt.Errorf("a key/value cache of %d pages of %d heads of %d elements is more than memory can hold", s.Pages, s.Heads, s.HeadDim)
 	}
 	return head * heads * pages, nil

@@ -6,13 +6,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leat-dev/leat/internal/kerneltest"
 	"github.com/leat-dev/leat/kernels"
 )
 
 // The kernels' own exponential over all that it is for, seen through SwiGLU, whose
 // gates below 0 give gate·e^gate/(1+e^gate): within 2^-23, and three roundings.
 func TestExponential(t *testing.T) {
-	r := onGPU(t)
+	r := gpu.Rig(t)
 	const n = 1 << 17
 	gate, up := make([]float32, 0, n+3000), []float32(nil)
 	for i := range n {
@@ -27,10 +28,10 @@ func TestExponential(t *testing.T) {
 	for range gate {
 		up = append(up, 1)
 	}
-	g, u := r.tensor(1, len(gate), gate), r.tensor(1, len(gate), up)
-	r.run(func(q kernels.Queue) { q.SwiGLU(g, g, u) })
+	g, u := r.Tensor(1, len(gate), gate), r.Tensor(1, len(gate), up)
+	r.Run(func(q kernels.Queue) { q.SwiGLU(g, g, u) })
 	worst := 0.0
-	for i, v := range r.read(g) {
+	for i, v := range r.Read(g) {
 		x := float64(gate[i])
 		want := x * math.Exp(x) / (1 + math.Exp(x))
 		if v == 0 && x < -126.5*math.Ln2 {
@@ -47,19 +48,19 @@ func TestExponential(t *testing.T) {
 	// No number, the largest ones and zeros.
 	inf := float32(math.Inf(1))
 	minus := float32(math.Copysign(0, -1))
-	gate, up = []float32{inf, -inf, nan, math.MaxFloat32, 200, 0, minus, 1e-40}, []float32{1, 1, 1, 1, 1, 1, 1, 1}
-	want := []float32{inf, nan, nan, math.MaxFloat32, 200, 0, minus, 0.5e-40}
-	g, u = r.tensor(1, len(gate), gate), r.tensor(1, len(gate), up)
-	r.run(func(q kernels.Queue) { q.SwiGLU(g, g, u) })
-	sameBits(t, want, r.read(g), "SwiGLU")
+	gate, up = []float32{inf, -inf, kerneltest.NaN, math.MaxFloat32, 200, 0, minus, 1e-40}, []float32{1, 1, 1, 1, 1, 1, 1, 1}
+	want := []float32{inf, kerneltest.NaN, kerneltest.NaN, math.MaxFloat32, 200, 0, minus, 0.5e-40}
+	g, u = r.Tensor(1, len(gate), gate), r.Tensor(1, len(gate), up)
+	r.Run(func(q kernels.Queue) { q.SwiGLU(g, g, u) })
+	kerneltest.SameBits(t, want, r.Read(g), "SwiGLU")
 }
 
 // The kernels' own sine and cosine, seen through RoPE of pairs (1, 0), which become
 // just those: within 1e-7 at all positions up to 2^24, also where the angle is very
 // near a multiple of π/2. In float64 the angle is exact.
 func TestSineAndCosine(t *testing.T) {
-	r := onGPU(t)
-	rng := newRand(50)
+	r := gpu.Rig(t)
+	rng := kerneltest.NewRand(50)
 	// Behind the small ones, multiples of π but for 3e-5 down to 1e-8 of a radian.
 	positions := []int32{0, 1, 2, 3, 11, 22, 355, 344, 103993, 104348, 208341, 312689, 833719, 1146408, 4272943, 5419351, 1<<24 - 1, 1 << 24}
 	for len(positions) < 64 {
@@ -74,11 +75,11 @@ func TestSineAndCosine(t *testing.T) {
 		freq = append(freq, float32(math.Round(p*rng.Float64())*math.Pi/2/p/2))
 	}
 	pairs := len(freq)
-	turn := rotation{n: len(positions), heads: 1, dim: 2 * pairs, freq: freq, at: func(row int) int32 { return positions[row] }}
+	turn := kerneltest.Rotation{N: len(positions), Heads: 1, Dim: 2 * pairs, Freq: freq, At: func(row int) int32 { return positions[row] }}
 	for range len(positions) * pairs {
-		turn.x = append(turn.x, 1, 0)
+		turn.X = append(turn.X, 1, 0)
 	}
-	got, worst := turn.on(r, 0, turn.n), 0.0
+	got, worst := turn.On(r, 0, turn.N), 0.0
 	for row, position := range positions {
 		for i, f := range freq {
 			sin, cos := math.Sincos(float64(position) * float64(f))
@@ -93,73 +94,73 @@ func TestSineAndCosine(t *testing.T) {
 
 // A turn that is none is NaN, and keeps to its pair.
 func TestSineOfNoNumber(t *testing.T) {
-	r := onGPU(t)
-	turn := rotation{n: 2, heads: 1, dim: 8, split: true, freq: []float32{1, nan, float32(math.Inf(1)), math.MaxFloat32},
-		x: []float32{1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0}, at: func(row int) int32 { return int32(7 * row) }}
-	got := turn.on(r, 0, 2)
-	sameBits(t, []float32{1, nan, nan, 1, 0, nan, nan, 0}, got[:8], "position 0")
+	r := gpu.Rig(t)
+	turn := kerneltest.Rotation{N: 2, Heads: 1, Dim: 8, Split: true, Freq: []float32{1, kerneltest.NaN, float32(math.Inf(1)), math.MaxFloat32},
+		X: []float32{1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0}, At: func(row int) int32 { return int32(7 * row) }}
+	got := turn.On(r, 0, 2)
+	kerneltest.SameBits(t, []float32{1, kerneltest.NaN, kerneltest.NaN, 1, 0, kerneltest.NaN, kerneltest.NaN, 0}, got[:8], "position 0")
 	require.InDelta(t, math.Cos(7), got[8], 1e-7)
 	require.InDelta(t, math.Sin(7), got[12], 1e-7)
-	sameBits(t, []float32{nan, nan, nan, nan, nan, nan}, []float32{got[9], got[10], got[11], got[13], got[14], got[15]}, "position 7")
+	kerneltest.SameBits(t, []float32{kerneltest.NaN, kerneltest.NaN, kerneltest.NaN, kerneltest.NaN, kerneltest.NaN, kerneltest.NaN}, []float32{got[9], got[10], got[11], got[13], got[14], got[15]}, "position 7")
 }
 
 // Numbers too small to be normal aren't taken for 0, zeros keep their sign, and what
 // is too large becomes an infinity.
 func TestNumbersAtTheLimits(t *testing.T) {
-	r := onGPU(t)
+	r := gpu.Rig(t)
 	inf, minus := float32(math.Inf(1)), float32(math.Copysign(0, -1))
 	tiny := math.Float32frombits(1)
 
-	a := []float32{minus, minus, tiny, 1e-38, math.MaxFloat32, inf, inf, nan}
+	a := []float32{minus, minus, tiny, 1e-38, math.MaxFloat32, inf, inf, kerneltest.NaN}
 	b := []float32{minus, 0, tiny, -0.9e-38, math.MaxFloat32, -inf, 1, 0}
-	want := []float32{minus, 0, 2 * tiny, 1e-38, inf, nan, inf, nan}
+	want := []float32{minus, 0, 2 * tiny, 1e-38, inf, kerneltest.NaN, inf, kerneltest.NaN}
 	want[3] += b[3]
-	dst, x := r.tensor(1, len(a), a), r.tensor(1, len(b), b)
-	r.run(func(q kernels.Queue) { q.Add(dst, x) })
-	sameBits(t, want, r.read(dst), "Add")
+	dst, x := r.Tensor(1, len(a), a), r.Tensor(1, len(b), b)
+	r.Run(func(q kernels.Queue) { q.Add(dst, x) })
+	kerneltest.SameBits(t, want, r.Read(dst), "Add")
 
 	// Of rows of zeros, of one with an infinity, with a NaN, whose squares are too small, too large.
-	rows := []float32{0, minus, 1, inf, 1, nan, 1e-30, -1e-30, 1e30, -1e30}
+	rows := []float32{0, minus, 1, inf, 1, kerneltest.NaN, 1e-30, -1e-30, 1e30, -1e30}
 	f := float32(1 / math.Sqrt(1e-6))
-	want = []float32{0, minus, 0, nan, nan, nan, 1e-30 * f, -1e-30 * f, 0, minus}
-	dst, x = r.tensor(5, 2, nil), r.tensor(5, 2, rows)
-	gain := r.vector([]float32{1, 1})
-	r.run(func(q kernels.Queue) { q.RMSNorm(dst, x, gain, 1e-6) })
-	got := r.read(dst)
+	want = []float32{0, minus, 0, kerneltest.NaN, kerneltest.NaN, kerneltest.NaN, 1e-30 * f, -1e-30 * f, 0, minus}
+	dst, x = r.Tensor(5, 2, nil), r.Tensor(5, 2, rows)
+	gain := r.Vector([]float32{1, 1})
+	r.Run(func(q kernels.Queue) { q.RMSNorm(dst, x, gain, 1e-6) })
+	got := r.Read(dst)
 	require.InEpsilon(t, want[6], got[6], 1e-6)
 	require.InEpsilon(t, want[7], got[7], 1e-6)
 	want[6], want[7] = got[6], got[7]
-	sameBits(t, want, got, "RMSNorm")
+	kerneltest.SameBits(t, want, got, "RMSNorm")
 
 	// A product's denormal terms and sums; both kernels.
-	w := r.pack(kernels.Matrix{Name: "w", Type: kernels.F32, Rows: 2, Cols: 3, Data: bytesOf([]float32{tiny, 0.5, 0, 1e-20, minus, 3})})
+	w := r.Pack(kernels.Matrix{Name: "w", Type: kernels.F32, Rows: 2, Cols: 3, Data: kerneltest.BytesOf([]float32{tiny, 0.5, 0, 1e-20, minus, 3})})
 	for _, n := range []int{1, 9} {
 		var all, each []float32
 		for range n {
 			all, each = append(all, 4, 3e-45, minus), append(each, 5*tiny, 4e-20)
 		}
-		x, dst = r.tensor(n, 3, all), r.tensor(n, 2, nil)
-		r.run(func(q kernels.Queue) { q.MatMul(x, []kernels.Product{{W: w, Dst: dst}}) })
-		sameBits(t, each, r.read(dst), "MatMul of %d rows", n)
+		x, dst = r.Tensor(n, 3, all), r.Tensor(n, 2, nil)
+		r.Run(func(q kernels.Queue) { q.MatMul(x, []kernels.Product{{W: w, Dst: dst}}) })
+		kerneltest.SameBits(t, each, r.Read(dst), "MatMul of %d rows", n)
 	}
 }
 
 // Scores of -∞ weigh 0 on whichever page they are, and a row of nothing else is NaN.
 func TestScoresOfMinusInfinity(t *testing.T) {
-	r := onGPU(t)
-	for _, typ := range cacheTypes[:2] {
+	r := gpu.Rig(t)
+	for _, typ := range kerneltest.CacheTypes[:2] {
 		// Page 8 is the same warp's as page 0; of 330 positions those of pages 0, 3 and 8 score -∞.
-		d := newDialogue(newRand(60), typ, 1, 1, 8, 330)
+		d := kerneltest.NewDialogue(kerneltest.NewRand(60), typ, 1, 1, 8, 330)
 		lost := func(p int) bool { return p/32 == 0 || p/32 == 3 || p/32 == 8 }
 		for p := range 330 {
 			for i := range 8 {
-				d.q[0][p*8+i], d.k[0][p*8+i] = -1e38, 0
+				d.Q[0][p*8+i], d.K[0][p*8+i] = -1e38, 0
 				if lost(p) {
-					d.k[0][p*8+i] = 6e4
+					d.K[0][p*8+i] = 6e4
 				}
 			}
 		}
-		out, _, _ := d.on(r, 110, newRand(61))
+		out, _, _ := d.On(r, 110, kerneltest.NewRand(61))
 		sums, n := make([]float64, 8), 0.0
 		for p := range 330 {
 			if !lost(p) {
@@ -167,7 +168,7 @@ func TestScoresOfMinusInfinity(t *testing.T) {
 			}
 			for i := range 8 {
 				if !lost(p) {
-					sums[i] += float64(d.v[0][p*8+i])
+					sums[i] += float64(d.V[0][p*8+i])
 				}
 				got := out[0][p*8+i]
 				require.Equal(t, n == 0, got != got, "%v: position %d", typ, p)

@@ -14,49 +14,62 @@ import (
 	_ "github.com/leat-dev/leat/kernels/gpu"
 )
 
-// A product of two rows with a matrix of three, on the machine's first GPU, or on
-// its CPU if it has none: the calls are the same.
+// The most likely token of each of two rows of logits, on the machine's first GPU, or
+// on its CPU if it has none: the calls are the same. A GPU's memory is out of the
+// host's reach, so the result is downloaded.
 func Example() {
-	ctx := context.Background()
-	places, _ := device.Resolve("auto", 0)
-	var set device.Set
-	defer set.Close()
-	d, _ := set.Open(places[0].Info.Name)
-	backend, _ := kernels.For(d.Info().Kind)
-	q, _ := backend.NewQueue(d)
-	defer q.Close()
-
-	floats := func(x ...float32) (b []byte) {
-		for _, v := range x {
-			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
-		}
-		return b
-	}
-	w, err := q.Pack(ctx, kernels.Matrix{Name: "w", Type: kernels.F32, Rows: 3, Cols: 2, Data: floats(1, 0, 0, 1, 1, 1)})
+	q, closeAll, err := openFirst()
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer w.Free()
-	buffer, _ := d.Alloc(4 * (4 + 6))
-	defer buffer.Free()
-	x := kernels.Tensor{Buf: buffer, Rows: 2, Cols: 2, Type: kernels.F32}
-	y := kernels.Tensor{Buf: buffer, Off: 16, Rows: 2, Cols: 3, Type: kernels.F32}
-	result := make([]byte, y.Bytes())
-	done, _ := q.NewEvent()
-
-	q.Begin()
-	q.Upload(buffer, 0, floats(2, 3, 5, 7))
-	q.MatMul(x, []kernels.Product{{W: w, Dst: y}})
-	q.Download(result, buffer, y.Off)
-	q.Record(done)
-	q.End()
-	if err := done.Wait(ctx); err != nil {
+	defer closeAll()
+	buffer, err := q.Device().Alloc(64)
+	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	for ; len(result) > 0; result = result[4:] {
-		fmt.Print(math.Float32frombits(binary.LittleEndian.Uint32(result)), " ")
+	defer buffer.Free()
+	logits := kernels.Tensor{Buf: buffer, Rows: 2, Cols: 3, Type: kernels.F32}
+	best := kernels.Tensor{Buf: buffer, Off: 32, Rows: 2, Cols: 1, Type: kernels.I32}
+	var words []byte
+	for _, v := range []float32{0.5, 2, 1, -1, -3, -2} {
+		words = binary.LittleEndian.AppendUint32(words, math.Float32bits(v))
 	}
-	// Output: 2 3 5 5 7 12
+	result := make([]byte, best.Bytes())
+	done, _ := q.NewEvent()
+
+	q.Begin()
+	q.Upload(buffer, logits.Off, words)
+	q.ArgMax(best, logits)
+	q.Download(result, buffer, best.Off)
+	q.Record(done)
+	q.End()
+	if err := done.Wait(context.Background()); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(binary.LittleEndian.Uint32(result), binary.LittleEndian.Uint32(result[4:]))
+	// Output: 1 0
+}
+
+// openFirst opens the best device that there is, with a queue.
+func openFirst() (q kernels.Queue, closeAll func(), err error) {
+	places, err := device.Resolve("auto", 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	set := new(device.Set)
+	d, err := set.Open(places[0].Info.Name)
+	if err == nil {
+		var backend kernels.Backend
+		if backend, err = kernels.For(d.Info().Kind); err == nil {
+			q, err = backend.NewQueue(d)
+		}
+	}
+	if err != nil {
+		set.Close()
+		return nil, nil, err
+	}
+	return q, func() { q.Close(); set.Close() }, nil
 }

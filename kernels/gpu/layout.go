@@ -78,10 +78,24 @@ func (l *layout) panelBytes() int64 { return int64(l.chunks) * int64(l.lanes) * 
 
 // bytes is the size of all panels.
 func (l *layout) bytes() (int64, error) {
-	if int64(l.panels) > math.MaxInt64/l.panelBytes() {
+	if int64(l.panels) > (math.MaxInt64-page)/l.panelBytes() {
 		return 0, fmt.Errorf("%d panels of %d columns of %v weights are more than memory can hold", l.panels, l.cols, l.typ)
 	}
 	return int64(l.panels) * l.panelBytes(), nil
+}
+
+// page is in what pieces a driver gives memory away. Smaller allocations share one;
+// of more than half a page, each begins with one of its own.
+const page = 2 << 20
+
+// wholePages is what an allocation of so many bytes takes from what is free. Whatever
+// may be large asks for that, so that a plan that fills a GPU comes out: each of a
+// large model's hundreds of weights would else take a megabyte that nobody counted.
+func wholePages(bytes int64) int64 {
+	if bytes <= page/2 {
+		return bytes
+	}
+	return (bytes + page - 1) / page * page
 }
 
 // segments is how many segments a panel has, the last of which may be shorter.

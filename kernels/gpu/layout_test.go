@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leat-dev/leat/internal/kerneltest"
 	"github.com/leat-dev/leat/kernels"
 )
 
@@ -62,8 +63,8 @@ func fileRow(t *testing.T, m kernels.Matrix, packed []byte, row int) (data []byt
 }
 
 func TestRepackLaysRowsInPanels(t *testing.T) {
-	rng := newRand(60)
-	for _, typ := range allTypes {
+	rng := kerneltest.NewRand(60)
+	for _, typ := range kernels.WeightTypes() {
 		elems, _ := typ.Block()
 		for _, rows := range []int{1, 2, 31, 32, 33, 70} {
 			for _, cols := range []int{1, 5, 96, 256, 257, 288, 500, 512, 1120} {
@@ -71,7 +72,7 @@ func TestRepackLaysRowsInPanels(t *testing.T) {
 				if isVector(typ, rows) {
 					continue
 				}
-				m := matrix(rng, typ, rows, cols)
+				m := kerneltest.Matrix(rng, typ, rows, cols)
 				packed := packAll(t, m)
 				var file []byte
 				for row := range rows {
@@ -111,13 +112,13 @@ func packAll(t *testing.T, m kernels.Matrix) []byte {
 }
 
 func TestRepackWidensVectors(t *testing.T) {
-	for _, typ := range allTypes[:3] {
+	for _, typ := range kernels.WeightTypes()[:3] {
 		for _, cols := range []int{1, 4, 255, 256, 600} {
-			m := matrix(newRand(61), typ, 1, cols)
-			packed := floatsOf(packAll(t, m))
+			m := kerneltest.Matrix(kerneltest.NewRand(61), typ, 1, cols)
+			packed := kerneltest.FloatsOf(packAll(t, m))
 			require.Len(t, packed, (cols+3)/4*4)
 			want := make([]float32, len(packed))
-			for i, v := range exact(m) {
+			for i, v := range kerneltest.Exact(m) {
 				want[i] = float32(v)
 			}
 			require.Equal(t, want, packed)
@@ -164,4 +165,11 @@ func TestWeightBytes(t *testing.T) {
 		_, err := backend{}.WeightBytes(c.typ, c.rows, c.cols)
 		require.ErrorContains(t, err, c.wants, fmt.Sprint(c))
 	}
+}
+
+// Keys and values are filled up to whole chunks of 16 bytes.
+func TestCacheOfOddHeads(t *testing.T) {
+	said, err := backend{}.CacheBytes(kernels.CacheSpec{Type: kernels.F16, Heads: 1, HeadDim: 9, Pages: 1})
+	require.NoError(t, err)
+	require.EqualValues(t, 32*2*32, said)
 }

@@ -32,7 +32,8 @@ func (backend) WeightBytes(t kernels.Type, rows, cols int) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return l.bytes()
+	size, err := l.bytes()
+	return wholePages(size), err
 }
 
 // Pack brings a matrix into panels, in pieces of a few MiB: while one is copied
@@ -58,6 +59,7 @@ func (q *queue) pack(ctx context.Context, m kernels.Matrix) (*weight, error) {
 	if err != nil {
 		return nil, err
 	}
+	size = wholePages(size)
 	row, err := m.Type.RowBytes(m.Cols)
 	if err != nil {
 		return nil, err

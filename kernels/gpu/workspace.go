@@ -27,10 +27,10 @@ func quantizedBytes(rows, cols int) (int64, error) {
 	if cols%block > 0 {
 		blocks++
 	}
-	if blocks > 0 && int64(rows) > math.MaxInt64/each/blocks {
+	if blocks > 0 && int64(rows) > (math.MaxInt64-page)/each/blocks {
 		return 0, fmt.Errorf("%d rows of %d columns of activations are more than memory can hold", rows, cols)
 	}
-	return int64(rows) * blocks * each, nil
+	return wholePages(int64(rows) * blocks * each), nil
 }
 
 // imagined is how package device describes a device that isn't there.

@@ -27,7 +27,7 @@ DEVICE bool beats(float v, int at, float best, int column) {
 
 // leat_argmax: block r finds the column of the largest value of row r; of equals the
 // first. A thread looks at every 256th column, then the threads' best are compared by
-// halves. NaN loses to every number.
+// halves. NaN loses to every number; where there is none, the answer is -1.
 KERNEL(leat_argmax, ArgMaxParams, 256) {
   SHARED(float, values, 256);
   SHARED(int, columns, 256);
@@ -56,5 +56,5 @@ KERNEL(leat_argmax, ArgMaxParams, 256) {
     }
     BARRIER();
   }
-  if (THREAD == 0) p.dst[BLOCK_X] = column;
+  if (THREAD == 0) p.dst[BLOCK_X] = best == best ? column : -1;
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package cpu
+package kerneltest
 
 import (
 	"os"
@@ -14,8 +14,8 @@ import (
 )
 
 // A file that shrinks while it is mapped faults when it is read.
-func TestPackOfAFileCutShortIsAnError(t *testing.T) {
-	r := newRig(t, 0)
+func packOfAFileCutShort(t *testing.T, b Backend) {
+	r := b.Rig(t)
 	const rows, cols = 64, 1024
 	name := filepath.Join(t.TempDir(), "model")
 	require.NoError(t, os.WriteFile(name, make([]byte, 4*rows*cols), 0o600))
@@ -28,14 +28,14 @@ func TestPackOfAFileCutShortIsAnError(t *testing.T) {
 	require.NoError(t, f.Truncate(4*rows*cols/2))
 
 	m := kernels.Matrix{Name: "output.weight", Type: kernels.F32, Rows: rows, Cols: cols, Data: data}
-	before := r.q.Device().Allocated()
-	_, err = r.q.Pack(t.Context(), m)
+	before := r.Q.Device().Allocated()
+	_, err = r.Q.Pack(t.Context(), m)
 	require.ErrorContains(t, err, "output.weight")
 	require.ErrorContains(t, err, "cut short")
-	require.Equal(t, before, r.q.Device().Allocated())
+	require.Equal(t, before, r.Q.Device().Allocated())
 
 	m.Rows, m.Data = rows/2, data[:len(data)/2]
-	w, err := r.q.Pack(t.Context(), m)
+	w, err := r.Q.Pack(t.Context(), m)
 	require.NoError(t, err, "the queue is as good as before")
 	require.NoError(t, w.Free())
 }

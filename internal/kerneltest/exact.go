@@ -1,55 +1,17 @@
-package gpu
+package kerneltest
 
 import (
 	"math"
-	"math/rand/v2"
 
 	"github.com/leat-dev/leat/kernels"
 )
 
-var allTypes = []kernels.Type{kernels.F32, kernels.F16, kernels.BF16, kernels.Q8_0, kernels.Q4_0, kernels.Q4_K, kernels.Q6_K}
+// block is how many columns share a scale, of activations too.
+const block = 32
 
-// matrix returns a random matrix as a file has it.
-func matrix(rng *rand.Rand, typ kernels.Type, rows, cols int) kernels.Matrix {
-	elems, size := typ.Block()
-	m := kernels.Matrix{Name: "w", Type: typ, Rows: rows, Cols: cols}
-	half := func(b []byte, v float64) { le.PutUint16(b, kernels.Float16bits(float32(v))) }
-	for range rows * cols / elems {
-		b, v := make([]byte, size), rng.NormFloat64()
-		for i := range b {
-			b[i] = byte(rng.IntN(256))
-		}
-		switch typ {
-		case kernels.F32:
-			le.PutUint32(b, math.Float32bits(float32(v)))
-		case kernels.F16:
-			half(b, v)
-		case kernels.BF16:
-			le.PutUint16(b, uint16(math.Float32bits(float32(v))>>16))
-		case kernels.Q8_0:
-			half(b, v/127)
-			for i, q := range b[2:] {
-				if q == 0x80 {
-					b[2+i] = 0x81 // files have -127 to 127
-				}
-			}
-		case kernels.Q4_0:
-			half(b, v/8)
-		case kernels.Q4_K:
-			half(b, v/400)
-			half(b[2:], math.Abs(rng.NormFloat64())/60)
-		case kernels.Q6_K:
-			half(b[208:], v/2000)
-		}
-		m.Data = append(m.Data, b...)
-	}
-	return m
-}
-
-// part is a block of 32 columns of an integer weight, in the terms in which the
-// kernels sum: x = factor[0]·q of the first half, factor[1]·q of the second, less
-// minimum.
-type part struct {
+// weightBlock is a block of 32 columns of an integer weight, in the terms in which the
+// kernels sum: an element is d·scale·q - dmin·minimum, with a scale for each half.
+type weightBlock struct {
 	q       [32]int
 	d       float32 // the file's scale
 	scale   [2]int  // of it, of both halves: 1 where the type has none
@@ -57,21 +19,21 @@ type part struct {
 	minimum int
 }
 
-// parts cuts a row of an integer type into its blocks of 32, by the layouts that
+// blocks cuts a row of an integer type into its blocks of 32, by the layouts that
 // kernels.Type documents.
-func parts(typ kernels.Type, row []byte) (all []part) {
+func blocks(typ kernels.Type, row []byte) (all []weightBlock) {
 	_, size := typ.Block()
 	f16 := func(b []byte) float32 { return kernels.Float16frombits(le.Uint16(b)) }
 	for ; len(row) > 0; row = row[size:] {
 		switch typ {
 		case kernels.Q8_0:
-			p := part{d: f16(row), scale: [2]int{1, 1}}
+			p := weightBlock{d: f16(row), scale: [2]int{1, 1}}
 			for i := range p.q {
 				p.q[i] = int(int8(row[2+i]))
 			}
 			all = append(all, p)
 		case kernels.Q4_0:
-			p := part{d: f16(row), scale: [2]int{1, 1}}
+			p := weightBlock{d: f16(row), scale: [2]int{1, 1}}
 			for i := range 16 {
 				p.q[i], p.q[16+i] = int(row[2+i]&15)-8, int(row[2+i]>>4)-8
 			}
@@ -79,7 +41,7 @@ func parts(typ kernels.Type, row []byte) (all []part) {
 		case kernels.Q4_K:
 			s := row[4:16]
 			for j := range 8 {
-				p := part{d: f16(row), dmin: f16(row[2:])}
+				p := weightBlock{d: f16(row), dmin: f16(row[2:])}
 				if j < 4 {
 					p.scale[0], p.minimum = int(s[j]&63), int(s[j+4]&63)
 				} else {
@@ -93,7 +55,7 @@ func parts(typ kernels.Type, row []byte) (all []part) {
 			}
 		case kernels.Q6_K:
 			for j := range 8 {
-				p := part{d: f16(row[208:])}
+				p := weightBlock{d: f16(row[208:])}
 				for h := range 2 {
 					p.scale[h] = int(int8(row[192+2*j+h]))
 				}
@@ -110,8 +72,8 @@ func parts(typ kernels.Type, row []byte) (all []part) {
 	return all
 }
 
-// exact returns a matrix's numbers.
-func exact(m kernels.Matrix) []float64 {
+// Exact returns a matrix's numbers.
+func Exact(m kernels.Matrix) []float64 {
 	var all []float64
 	_, size := m.Type.Block()
 	for b := m.Data; len(b) > 0 && !m.Type.Quantized(); b = b[size:] {
@@ -127,7 +89,7 @@ func exact(m kernels.Matrix) []float64 {
 		all = append(all, float64(v))
 	}
 	if m.Type.Quantized() {
-		for _, p := range parts(m.Type, m.Data) {
+		for _, p := range blocks(m.Type, m.Data) {
 			for i, q := range p.q {
 				all = append(all, float64(p.d)*float64(p.scale[i/16])*float64(q)-float64(p.dmin)*float64(p.minimum))
 			}

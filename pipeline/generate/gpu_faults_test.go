@@ -152,6 +152,7 @@ func TestAGPUVanishesBesideItsReplica(t *testing.T) {
 // A load that runs out of a GPU's memory, at whatever allocation, says whose memory
 // it was and how much is there, and leaves nothing.
 func TestAGPURunsOutOfMemoryAtLoad(t *testing.T) {
+	emulator.Use(t, emulator.Machine{}) // skips where there is none
 	const list = "cuda:0@1,cuda:1@1"
 	failures := 0
 	for _, gpu := range []int{0, 1} {

@@ -56,7 +56,8 @@ CXXDRIVER := -std=c++17 -O2 -g $(CXXNATIVE) -ffp-contract=off -fPIC -fvisibility
 emulator: $(EMULATOR)
 
 $(EMULATOR): $(OBJECTS)
-	$(CXX) -shared -Wl,-soname,libcuda.so.1 -Wl,-z,defs $(EMULATOR_CXXFLAGS) $(OBJECTS) -lpthread -o $@.new
+	@echo "$(firstword $(CXX)) -o $@"
+	@$(CXX) -shared -Wl,-soname,libcuda.so.1 -Wl,-z,defs $(EMULATOR_CXXFLAGS) $(OBJECTS) -lpthread -o $@.new
 	@mv $@.new $@
 
 # -MMD writes which headers, the kernels' among them, an object depends on. A kernel
@@ -65,7 +66,8 @@ build/emulator/%.o: $(DRIVER)/%.cc
 	@command -v $(firstword $(CXX)) >/dev/null 2>&1 || { \
 		echo "make emulator: no C++ compiler ($(CXX)); install g++ or clang++, or set CXX"; exit 1; }
 	@mkdir -p $(@D)
-	$(CXX) $(CXXDRIVER) -Werror=frame-larger-than=16384 -MMD -MP $(EMULATOR_CXXFLAGS) -c $< -o $@
+	@echo "$(firstword $(CXX)) $<"
+	@$(CXX) $(CXXDRIVER) -Werror=frame-larger-than=16384 -MMD -MP $(EMULATOR_CXXFLAGS) -c $< -o $@
 
 -include $(OBJECTS:.o=.d)
 

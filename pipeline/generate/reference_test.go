@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/leat-dev/leat/internal/emulator"
 	"github.com/leat-dev/leat/kernels"
 	"github.com/leat-dev/leat/pipeline/generate"
 )
@@ -74,11 +75,18 @@ func distance(a, b []float32) float64 {
 	return math.Sqrt(diff / norm)
 }
 
-func TestLogitsAreAsCloseAsThePeers(t *testing.T) {
+func TestLogitsAreAsCloseAsThePeers(t *testing.T) { asClose(t) }
+
+func TestLogitsOfGPUsAreAsCloseAsThePeers(t *testing.T) {
+	emulator.Use(t, emulator.Machine{GPUs: 2})
+	asClose(t, on("cuda:0@1,cuda:1@1"))
+}
+
+func asClose(t *testing.T, options ...generate.Option) {
 	for _, r := range references(t) {
 		t.Run(r.Model, func(t *testing.T) {
 			bound := max(1.1*r.Peer, 1e-5)
-			e := open(t, r.path(), generate.WithKV(kernels.F32))
+			e := open(t, r.path(), append(options, generate.WithKV(kernels.F32))...)
 			got := logits(t, e, r.Tokens)
 			d := distance(got, r.logits(t))
 			t.Logf("relative error %.3g, the peer's %.3g, bound %.3g", d, r.Peer, bound)

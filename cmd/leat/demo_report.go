@@ -120,8 +120,14 @@ func (p *printer) stages(plan *generate.Plan) {
 
 // sharing says that stages share cores, if they do.
 func (p *printer) sharing(plan *generate.Plan) {
-	if cores := coresOf(plan); cores > 0 && cores < len(plan.Stages) {
-		p.printf("%s share %s: they can't all work at the same time.\n", counted(len(plan.Stages), "stage"), counted(cores, "core"))
+	stages := 0 // on the CPU
+	for _, s := range plan.Stages {
+		if s.Device.Kind == device.CPU {
+			stages++
+		}
+	}
+	if cores := coresOf(plan); cores > 0 && cores < stages {
+		p.printf("%s share %s: they can't all work at the same time.\n", counted(stages, "stage"), counted(cores, "core"))
 	}
 }
 

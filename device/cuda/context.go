@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"sync/atomic"
@@ -67,6 +68,13 @@ func (p *primary) note(e *Error) error {
 	return e
 }
 
+// lose counts the GPU as lost, if there is an error.
+func (p *primary) lose(err error) {
+	if e := (*Error)(nil); errors.As(err, &e) {
+		p.lost.CompareAndSwap(nil, &lostError{p.name, e})
+	}
+}
+
 // gone is the error of a GPU that was lost, nil while it isn't.
 func (p *primary) gone() error {
 	if e := p.lost.Load(); e != nil {
@@ -100,6 +108,7 @@ type visit struct {
 	primary *primary
 	before  uintptr // the context that was current
 	entered bool
+	current bool // the GPU's context is the thread's
 }
 
 // visit makes a visit. The driver writes to it, so it must not be on a stack, which
@@ -118,14 +127,16 @@ func (v *visit) enter() error {
 		return err
 	}
 	v.entered = true
-	return v.primary.check(cuCtxSetCurrent, v.call(cuCtxSetCurrent, v.primary.handle))
+	err := v.primary.check(cuCtxSetCurrent, v.call(cuCtxSetCurrent, v.primary.handle))
+	v.current = err == nil
+	return err
 }
 
 // leave puts the thread back as it was. What the call returns says nothing about
 // the visit.
 func (v *visit) leave() {
 	if v.entered {
-		v.entered = false
+		v.entered, v.current = false, false
 		v.call(cuCtxSetCurrent, v.before)
 	}
 	runtime.UnlockOSThread()

@@ -66,8 +66,8 @@ func (d *driver) describe(i, count int) (info device.Info, ordinal int32, err er
 		return info, 0, fmt.Errorf("%s: %s: Leat needs compute capability %d.%d or higher",
 			info.Name, info.Description, oldestMajor, oldestMinor)
 	}
-	info.Peers, err = d.peers(i, count, of.ordinal)
-	return info, of.ordinal, err
+	info.Peers = d.peers(i, count, of.ordinal)
+	return info, of.ordinal, nil
 }
 
 // questions are calls of which the first that fails ends the rest.
@@ -89,26 +89,23 @@ func (q *questions) ask(s symbol, args ...uintptr) {
 	}
 }
 
-// peers returns the names of the GPUs whose memory GPU i can read.
-func (d *driver) peers(i, count int, ordinal int32) (names []string, err error) {
+// peers returns the names of the GPUs whose memory GPU i can read. One that the driver
+// can't tell of is none: that it is sick is no fault of GPU i.
+func (d *driver) peers(i, count int, ordinal int32) (names []string) {
 	c := caller{driver: d}
 	for j := range count {
 		if j == i {
 			continue
 		}
 		var other int32
-		if code := c.fill(cuDeviceGet, uintptr(unsafe.Pointer(&other)), uintptr(j)); code != success {
-			return nil, d.fault(nameOf(j), cuDeviceGet, code, "")
+		if c.fill(cuDeviceGet, uintptr(unsafe.Pointer(&other)), uintptr(j)) != success {
+			continue
 		}
-		reach, err := d.reaches(nameOf(i), ordinal, other)
-		if err != nil {
-			return nil, err
-		}
-		if reach {
+		if reach, err := d.reaches(nameOf(i), ordinal, other); err == nil && reach {
 			names = append(names, nameOf(j))
 		}
 	}
-	return names, nil
+	return names
 }
 
 // reaches says whether a GPU can read the other's memory.

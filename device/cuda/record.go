@@ -37,13 +37,14 @@ func (q *Queue) Record(e device.Event) {
 	if q.err == nil {
 		q.mark()
 	}
-	if q.wrote {
+	there := q.visit.current // else the driver can't be asked on this thread
+	if q.wrote && there {
 		reported = keep(cuMemcpyDtoHAsync, q.visit.call(cuMemcpyDtoHAsync, uintptr(unsafe.Pointer(own.status)), q.status, device.StatusWords*4, q.stream)) &&
 			keep(cuMemsetD32Async, q.visit.call(cuMemsetD32Async, q.status, 0, device.StatusWords, q.stream))
 		q.wrote = !reported
 	}
 	s := step{kind: finish, event: own, timed: q.marked}
-	inStream := keep(cuEventRecord, q.visit.call(cuEventRecord, own.handle, q.stream))
+	inStream := there && keep(cuEventRecord, q.visit.call(cuEventRecord, own.handle, q.stream))
 	if !inStream {
 		s.kind = drain
 	}

@@ -117,9 +117,11 @@ func (w *waiter) run() {
 			before = append(before, s)
 			continue
 		case finish:
-			err = d.check(cuEventSynchronize, w.visit.call(cuEventSynchronize, s.event.handle))
+			if err = d.check(cuEventSynchronize, w.visit.call(cuEventSynchronize, s.event.handle)); err != nil {
+				_ = w.drain() // the wait failed, not the work, whose memory must stay until it is done
+			}
 		case drain:
-			err = d.check(cuStreamSynchronize, w.visit.call(cuStreamSynchronize, w.queue.stream))
+			err = w.drain()
 		}
 		ended := time.Now()
 		if !s.timed {
@@ -130,6 +132,18 @@ func (w *waiter) run() {
 		before = before[:0]
 		s.event.finish(err, began, ended)
 	}
+}
+
+// drain waits for all that is in the stream. If not even that can be waited for, nobody
+// can say when the GPU is done with its memory, so it counts as lost.
+func (w *waiter) drain() error {
+	d := w.queue.device
+	if err := d.gone(); err != nil {
+		return err
+	}
+	err := d.check(cuStreamSynchronize, w.visit.call(cuStreamSynchronize, w.queue.stream))
+	d.lose(err)
+	return err
 }
 
 // outcome is the first error of an event's work: what it depends on came first, then

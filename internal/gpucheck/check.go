@@ -65,6 +65,7 @@ func (c *check) runAll(ctx context.Context) {
 		}
 		left := time.Until(c.deadline)
 		if left < s.needs {
+			c.report.partial = c.report.partial || !s.measures
 			c.report.skip(s.name, "%v were left of %v, it may need %v", left.Round(time.Second), c.budget, s.needs)
 			continue
 		}

@@ -37,6 +37,25 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	require.Less(t, ended.Sub(began), 5*time.Second)
 }
 
+// Where it is the wait that fails, the event is done only when the work is: what the
+// kernel reads and writes may be freed then, which the emulator would report before.
+func TestAWaitThatFails(t *testing.T) {
+	d := oneGPU(t, "slow:0@50ms,cuEventSynchronize:2=1") // the first is of the visit's mark
+	q := newQueue(t, d)
+	x, err := d.Alloc(4)
+	require.NoError(t, err)
+	add := newAdder(t, d, 1)
+	e := newEvent(t, q)
+	within(q, func() {
+		add.launch(q, x, x)
+		q.Record(e)
+	})
+	require.ErrorContains(t, e.Wait(background), "cuda:0: cuEventSynchronize: CUDA_ERROR_INVALID_VALUE")
+	require.NoError(t, x.Free())
+	require.NoError(t, d.gone())
+	require.NoError(t, outcomeOf(t, q), "the queue goes on")
+}
+
 func TestManyWaitForOneEvent(t *testing.T) {
 	d := oneGPU(t, "slow:0@5ms")
 	q := newQueue(t, d)

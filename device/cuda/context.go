@@ -137,7 +137,9 @@ func (v *visit) enter() error {
 func (v *visit) leave() {
 	if v.entered {
 		v.entered, v.current = false, false
-		v.call(cuCtxSetCurrent, v.before)
+		if v.call(cuCtxSetCurrent, v.before) != success {
+			v.call(cuCtxSetCurrent, 0) // so that none stays that may be destroyed
+		}
 	}
 	runtime.UnlockOSThread()
 }

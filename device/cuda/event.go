@@ -31,7 +31,7 @@ type Event struct {
 	finished uint64     // how many of these are done
 	inStream bool       // the last recording is in the stream, so that other streams can wait for it
 	closed   bool       // there is no handle any more
-	err      error
+	failures []failure  // of the latest recordings, oldest first
 	began    time.Time
 	ended    time.Time
 	waiting  []chan struct{}
@@ -58,7 +58,7 @@ func (e *Event) wait(ctx context.Context, n uint64) error {
 	e.mu.Lock()
 	if e.finished >= n {
 		defer e.mu.Unlock()
-		return e.err
+		return e.outcome(n)
 	}
 	woken := e.ticket()
 	e.mu.Unlock()
@@ -77,7 +77,7 @@ func (e *Event) wait(ctx context.Context, n uint64) error {
 	}
 	e.idle = append(e.idle, woken)
 	if e.finished >= n {
-		return e.err
+		return e.outcome(n)
 	}
 	return ctx.Err()
 }
@@ -125,11 +125,42 @@ func (e *Event) finish(err error, began, ended time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.finished++
-	e.err, e.began, e.ended = err, began, ended
+	if err != nil {
+		if len(e.failures) == mostFailures {
+			e.failures = append(e.failures[:0], e.failures[1:]...)
+		}
+		e.failures = append(e.failures, failure{e.finished, err})
+	}
+	e.began, e.ended = began, ended
 	for _, t := range e.waiting {
 		t <- struct{}{} // there is room: a ticket is woken once
 	}
 	e.waiting = e.waiting[:0]
+}
+
+// failure is the error of one recording.
+type failure struct {
+	n   uint64
+	err error
+}
+
+// mostFailures is how many are kept. Who follows an event may ask for its error only
+// when it has been recorded again, be it several times, but not so late.
+const mostFailures = 64
+
+var errForgotten = fmt.Errorf("nobody knows any more whether this work failed: %d later recordings of its event did", mostFailures)
+
+// outcome returns the error of recording n, which is done. The lock is held.
+func (e *Event) outcome(n uint64) error {
+	for _, f := range slices.Backward(e.failures) {
+		if f.n == n {
+			return f.err
+		}
+	}
+	if len(e.failures) == mostFailures && n < e.failures[0].n {
+		return errForgotten
+	}
+	return nil
 }
 
 // statusError is what the kernels reported before the event.
@@ -152,8 +183,8 @@ func (e *Event) follow(v *visit, stream uintptr) (n uint64, pending bool, code r
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
-	case e.finished == e.recorded && (e.err != nil || e.recorded == 0 || e.closed):
-		return e.recorded, false, success, e.err
+	case e.finished == e.recorded && (e.outcome(e.recorded) != nil || e.recorded == 0 || e.closed):
+		return e.recorded, false, success, e.outcome(e.recorded)
 	case !e.inStream:
 		return e.recorded, true, notSupported, nil
 	}

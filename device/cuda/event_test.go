@@ -3,6 +3,7 @@ package cuda
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -109,11 +110,50 @@ func TestAnEventRecordedAgainIsWaitedForFirst(t *testing.T) {
 		require.EqualValues(t, 1, e.finished, "the first was done before the second began")
 	})
 	require.NoError(t, e.Wait(background))
-	// The error of a recording that is over by the time somebody asks may be that of
-	// the later one, or its own; it is never another's.
-	if err := f.Wait(background); err != nil {
-		require.Equal(t, broken, err)
+	require.Equal(t, broken, f.Wait(background), "the error of the recording that was followed")
+}
+
+// Who follows an event gets the error of the recording that it followed, though it is
+// slow and the event has been recorded again, with and without an error, meanwhile.
+func TestAFollowerGetsItsOwnRecording(t *testing.T) {
+	d := oneGPU(t, "slow:0@20ms")
+	a, b := newQueue(t, d), newQueue(t, d)
+	x, y := newBuffer(t, d, 4), newBuffer(t, d, 4)
+	add := newAdder(t, d, 1)
+	e := newEvent(t, a)
+	var followed []*Event
+	failing := func(i int) error {
+		if i%2 == 0 {
+			return fmt.Errorf("broken in round %d", i)
+		}
+		return nil
 	}
+	for i := range 4 {
+		f := newEvent(t, b)
+		within(b, func() { add.launch(b, y, y) })
+		within(a, func() {
+			add.launch(a, x, x)
+			a.Fail(failing(i))
+			a.Record(e)
+		})
+		within(b, func() {
+			b.After(e)
+			b.Record(f)
+		})
+		followed = append(followed, f)
+		require.Equal(t, failing(i), e.Wait(background))
+	}
+	for i, f := range followed {
+		require.Equal(t, failing(i), f.Wait(background), "round %d", i)
+	}
+	e.failures = nil
+	for i := range 2 * mostFailures {
+		e.finish(failing(2*i), time.Time{}, time.Time{})
+	}
+	require.Len(t, e.failures, mostFailures)
+	require.Equal(t, errForgotten, e.outcome(1))
+	require.NoError(t, e.outcome(e.finished+1))
+	e.recorded = e.finished
 }
 
 func TestQueuesThatFollowEachOther(t *testing.T) {

@@ -33,7 +33,7 @@ func (q *Queue) Launch(f device.Function, g device.Grid, params []byte) {
 	}
 	own, ok := f.(*Function)
 	switch {
-	case !ok || !own.device.same(q.device.primary):
+	case !ok || own.device != q.device:
 		q.Fail(fmt.Errorf("%s: a launch of a function that isn't this GPU's", q.device.name))
 		return
 	case len(params) > mostParams:

@@ -59,14 +59,16 @@ func (d *Device) newQueue() (*Queue, error) {
 		if q.status, err = d.alloc(device.StatusWords * 4); err != nil {
 			return err
 		}
-		q.closing, err = q.newEvent()
+		if q.closing, err = q.newEvent(); err != nil {
+			return err
+		}
+		q.waiter, err = newWaiter(q)
 		return err
 	}()
 	if err != nil {
 		_ = q.free() // the first error tells more
 		return nil, err
 	}
-	q.waiter = newWaiter(q)
 	return q, nil
 }
 

@@ -43,11 +43,16 @@ const (
 	drain                  // the same, where the event itself isn't in the stream
 )
 
-func newWaiter(q *Queue) *waiter {
+func newWaiter(q *Queue) (*waiter, error) {
 	w := &waiter{queue: q, visit: q.device.visit(), ended: make(chan struct{})}
 	w.more.L = &w.mu
-	go w.run()
-	return w
+	entered := make(chan error)
+	go w.run(entered)
+	if err := <-entered; err != nil {
+		w.close()
+		return nil, err
+	}
+	return w, nil
 }
 
 // push adds a step.
@@ -93,10 +98,10 @@ func (w *waiter) close() {
 	<-w.ended
 }
 
-func (w *waiter) run() {
+func (w *waiter) run(entered chan<- error) {
 	defer close(w.ended)
 	defer w.visit.leave()
-	_ = w.visit.enter() // if it fails, so do the calls below, and tell it
+	entered <- w.visit.enter()
 	d := w.queue.device
 	var began time.Time
 	var before []step // what the next event depends on

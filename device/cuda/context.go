@@ -26,7 +26,7 @@ type lostError struct {
 }
 
 func (e *lostError) Error() string {
-	return fmt.Sprintf("%s: lost before: %s", e.device, e.first)
+	return fmt.Sprintf("%s: lost before: %s: close all that uses it, or start the program again", e.device, e.first)
 }
 
 func (e *lostError) Unwrap() error { return e.first }

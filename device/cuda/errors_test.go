@@ -44,7 +44,7 @@ func TestWhatFollowsALossNamesItsCause(t *testing.T) {
 	require.NoError(t, p.gone())
 	require.Equal(t, first, p.note(first))
 	_ = p.note(&Error{Code: 999})
-	require.EqualError(t, p.gone(), "cuda:0: lost before: cuda:0: cuLaunchKernel: CUDA_ERROR_LAUNCH_FAILED (unspecified launch failure)")
+	require.EqualError(t, p.gone(), "cuda:0: lost before: cuda:0: cuLaunchKernel: CUDA_ERROR_LAUNCH_FAILED (unspecified launch failure): close all that uses it, or start the program again")
 	require.ErrorIs(t, p.gone(), ErrLost)
 	var e *Error
 	require.ErrorAs(t, p.gone(), &e)

@@ -103,7 +103,11 @@ func (b *Batch) Wait(ctx context.Context) error {
 			}
 		}
 		if m.open > 0 {
-			m.stage.meter.settle(m, &b.open[m.open-1], err)
+			var after time.Time // when the stage before was done
+			if m.open > 1 {
+				after = b.open[m.open-2].Ended()
+			}
+			m.stage.meter.settle(m, &b.open[m.open-1], after, err)
 			m.open = 0
 		}
 	}

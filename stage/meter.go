@@ -153,8 +153,9 @@ func (m *meter) count(w *Work) {
 }
 
 // settle deals with work that worked left open, when its mark has been passed, with
-// err. Any goroutine may call it.
-func (m *meter) settle(k *mark, w *Work, err error) {
+// err. It began after the stage before was done, of which two devices may tell times
+// that don't fit, for each is a wake-up late. Any goroutine may call it.
+func (m *meter) settle(k *mark, w *Work, after time.Time, err error) {
 	if w.Err == nil {
 		w.Err = err
 	}
@@ -163,8 +164,11 @@ func (m *meter) settle(k *mark, w *Work, err error) {
 		if began.Before(w.Received) { // where the device can't tell, for it was lost
 			began = w.Received
 		}
+		k.took = max(0, ended.Sub(began))
+		if began.Before(after) {
+			began = after
+		}
 		w.Began, w.Compute = began, max(0, ended.Sub(began))
-		k.took = w.Compute
 		m.count(w)
 		m.idle(w)
 	}

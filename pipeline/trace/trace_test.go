@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -49,7 +50,8 @@ type event struct {
 	} `json:"args"`
 }
 
-func (e event) end() float64 { return e.Time + e.Took }
+// end is exact to the nanosecond, as times are written.
+func (e event) end() float64 { return math.Round((e.Time+e.Took)*1000) / 1000 }
 
 // events parses a trace and checks what holds for all.
 func events(t *testing.T, text []byte) (all []event, lanes map[int]string) {

@@ -17,9 +17,9 @@
 //
 // # The order of sums
 //
-// Results are the same bits on every GPU that this package runs on, as the
+// Results should be the same bits on every GPU that this package runs on, as the
 // kernels use IEEE operations alone, exponentials, sines and cosines being polynomials
-// of theirs. They differ in the last bits from a CPU's.
+// of theirs; hardware has yet to show it. They differ in the last bits from a CPU's.
 //
 // MatMul with F32, F16 and BF16 weights: x stays float32. The sum runs over k in
 // segments of 256, in order from +0 within one, with a fused multiply-add. The first

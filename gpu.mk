@@ -27,17 +27,17 @@ test-gpu: emulator
 
 # Compiles the GPU kernels to PTX again. Fetches NVRTC into build/wheels by itself (pip, 24 MB).
 kernels:
-	$(GO) run -C kernels/gpu/_gen .
+	$(GO) run -C internal/gpukernels/_gen .
 
 # Compares the PTX with its source, and has ptxas assemble it for every GPU.
 # Skipped where the wheels can't be had, unless REQUIRE_PTXAS is set.
 kernels-check:
 	@echo "== GPU kernels: PTX against source, ptxas"
-	@REQUIRE_PTXAS=$(REQUIRE_PTXAS) $(GO) run -C kernels/gpu/_gen . -check
+	@REQUIRE_PTXAS=$(REQUIRE_PTXAS) $(GO) run -C internal/gpukernels/_gen . -check
 
 # Writes ptxas's table to docs/ptxas.md.
 kernels-table:
-	$(GO) run -C kernels/gpu/_gen . -check -table ../../../docs/ptxas.md
+	$(GO) run -C internal/gpukernels/_gen . -check -table ../../../docs/ptxas.md
 
 # The emulated driver: a libcuda.so.1 for Linux that runs the kernels on the CPU.
 EMULATOR  := build/emulator/libcuda.so.1
@@ -51,7 +51,7 @@ endif
 # every other product and sum apart. EMULATOR_CXXFLAGS adds to it (a sanitizer).
 CXXNATIVE := $(if $(filter x86_64,$(shell uname -m)),-march=native)
 CXXDRIVER := -std=c++17 -O2 -g $(CXXNATIVE) -ffp-contract=off -fPIC -fvisibility=hidden \
-	-ftls-model=initial-exec -Wall -Wextra -Ikernels/gpu/source -include $(DRIVER)/emulated.h
+	-ftls-model=initial-exec -Wall -Wextra -Iinternal/gpukernels/source -include $(DRIVER)/emulated.h
 
 emulator: $(EMULATOR)
 

@@ -47,7 +47,7 @@ type Info struct {
 	Cores       []int    // of a CPU device: the system's numbers of its cores
 	SIMD        string   // of a CPU device: the level its kernels use, such as "avx512-vnni"
 	Peers       []string // of a GPU: the names of those it copies to and from directly
-	Rates       Rates    // how fast it is, where package kernels/calibrate has measured that
+	Rates       Rates    // how fast it is, where package internal/calibrate has measured that
 }
 
 // Rates is how fast a device is, all of it together. The zero value says that

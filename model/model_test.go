@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/leat-dev/leat/internal/gguftest"
 	"github.com/leat-dev/leat/internal/stories"
 	"github.com/leat-dev/leat/model"
 	"github.com/leat-dev/leat/model/gguf"
-	"github.com/leat-dev/leat/model/gguf/gguftest"
 )
 
 func TestLayersInForwardOrder(t *testing.T) {

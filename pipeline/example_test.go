@@ -42,7 +42,8 @@ func (l times) Load(ctx context.Context, q kernels.Queue, _ stage.Config) (stage
 
 type multiplying struct{ products []kernels.Product }
 
-func (r *multiplying) Forward(q kernels.Queue, _ *stage.Batch, in, out kernels.Tensor) error {
+func (r *multiplying) Forward(p *stage.Pass, in, out kernels.Tensor) error {
+	q := p.Queue
 	r.products[0].Dst = out
 	q.MatMul(in, r.products)
 	return nil

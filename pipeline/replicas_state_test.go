@@ -74,11 +74,12 @@ type rememberingRunner struct {
 	cache  kernels.Cache
 }
 
-func (r *rememberingRunner) Forward(q kernels.Queue, b *stage.Batch, in, out kernels.Tensor) error {
-	keys, _ := stage.Floats(b.Work, in.Rows, rememberedWidth)
+func (r *rememberingRunner) Forward(p *stage.Pass, in, out kernels.Tensor) error {
+	q := p.Queue
+	keys, _ := stage.Floats(p.Work, in.Rows, rememberedWidth)
 	q.MatMul(in, []kernels.Product{{W: r.weight, Dst: keys}})
-	q.StoreKV(r.cache, keys, in, b.Rows)
-	q.Attention(out, in, r.cache, 0.1, b.Rows)
+	q.StoreKV(r.cache, keys, in, p.Rows)
+	q.Attention(out, in, r.cache, 0.1, p.Rows)
 	q.Add(out, in)
 	return nil
 }

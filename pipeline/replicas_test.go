@@ -24,10 +24,11 @@ import (
 	"github.com/leat-dev/leat/stage"
 )
 
-// marked is a layer of which each loaded copy has a number, and leaves it in the
-// *[]int that is a batch's tag.
+// marked is a layer of which each loaded copy has a number, and appends it to the
+// path of the batch's slot.
 type marked struct {
 	stagetest.Layer
+	paths  [][]int              // by slot; shared by the layers of a pipeline
 	batch  func(copy int) error // before each batch, if not nil
 	loaded int
 }
@@ -44,16 +45,16 @@ func (l *marked) Load(ctx context.Context, q kernels.Queue, c stage.Config) (sta
 	return markedRunner{r, l, l.loaded - 1}, err
 }
 
-func (r markedRunner) Forward(q kernels.Queue, b *stage.Batch, in, out kernels.Tensor) error {
-	if path, ok := b.Tag.(*[]int); ok {
-		*path = append(*path, r.copy)
+func (r markedRunner) Forward(p *stage.Pass, in, out kernels.Tensor) error {
+	if path := r.layer.paths; path != nil {
+		path[p.Slot] = append(path[p.Slot], r.copy)
 	}
 	if r.layer.batch != nil {
 		if err := r.layer.batch(r.copy); err != nil {
 			return err
 		}
 	}
-	return r.Runner.Forward(q, b, in, out)
+	return r.Runner.Forward(p, in, out)
 }
 
 // marking is n layers that double and add 1, of equal cost.
@@ -142,22 +143,24 @@ func TestABatchGoesByItsRoute(t *testing.T) {
 
 func TestABatchPassesOneReplicaAStage(t *testing.T) {
 	counts := []int{2, 6, 1, 3}
-	l, err := start(t, marking(len(counts)), pipeline.WithDevices(stagetest.Devices(t, replicated(counts...))), pipeline.WithMaxBatch(4))
+	layers, paths := marking(len(counts)), make([][]int, 64)
+	for _, layer := range layers {
+		layer.(*marked).paths = paths
+	}
+	l, err := start(t, layers, pipeline.WithDevices(stagetest.Devices(t, replicated(counts...))), pipeline.WithMaxBatch(4))
 	require.NoError(t, err)
 	for route := range 6 {
 		b := <-l.Free()
-		var path []int
-		b.Tag, b.Route = &path, route
+		paths[b.Slot], b.Route = nil, route
 		b.Header.Append(1, 0, 0, true)
 		require.NoError(t, l.Submit(t.Context(), b))
 		b = <-l.Done()
 		require.NoError(t, b.Err())
-		assert.Equal(t, []int{route % 2, route % 6, 0, route % 3}, path)
+		assert.Equal(t, []int{route % 2, route % 6, 0, route % 3}, paths[b.Slot])
 		for i := range counts {
 			assert.Positive(t, b.Took(i), "by the stage's place, whichever replica it was")
 		}
 		assert.Zero(t, b.Took(len(counts)))
-		b.Tag = nil
 		l.Release(b)
 		assert.Zero(t, b.Route)
 	}

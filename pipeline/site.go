@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/leat-dev/leat/device"
-	"github.com/leat-dev/leat/kernels/calibrate"
+	"github.com/leat-dev/leat/internal/calibrate"
 	"github.com/leat-dev/leat/packer"
 	"github.com/leat-dev/leat/pipeline/placement"
 	"github.com/leat-dev/leat/stage"

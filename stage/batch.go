@@ -38,9 +38,7 @@ type Batch struct {
 	// batch is sent; Reset clears it.
 	Best bool
 
-	// Set by each stage for its layers.
-	Rows kernels.Rows   // the header on the stage's device
-	Work kernels.Tensor // the stage's workspace: [1, floats]
+	rows kernels.Rows // the header on the device of the stage that has the batch
 
 	encoded []byte         // the header, encoded once
 	x       kernels.Tensor // the activations, on the device of the stage that wrote them
@@ -146,14 +144,3 @@ func (b *Batch) Values() []float32 { return b.values }
 // is a number. Nil where the host reads the result in place: Values has it then. It
 // is there after Wait, and valid until the slot is used again.
 func (b *Batch) Chosen() []int32 { return b.chosen }
-
-// Floats hands out workspace front to back: it returns the first rows·cols
-// float32s of work as a tensor, and what is left.
-func Floats(work kernels.Tensor, rows, cols int) (t, rest kernels.Tensor) {
-	n := rows * cols
-	t, rest = work, work
-	t.Rows, t.Cols = rows, cols
-	rest.Off += int64(n) * 4
-	rest.Cols -= n
-	return t, rest
-}

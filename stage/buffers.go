@@ -178,7 +178,7 @@ func (f *buffers) receive(ctx context.Context, b *Batch) (x kernels.Tensor, err 
 
 // bring returns the input that the batch brings along, on the stage's device.
 func (f *buffers) bring(q kernels.Queue, b *Batch) (kernels.Tensor, error) {
-	x := kernels.Tensor{Buf: f.inputs[b.Slot], Rows: b.Rows.N, Cols: f.width, Type: kernels.F32}
+	x := kernels.Tensor{Buf: f.inputs[b.Slot], Rows: b.rows.N, Cols: f.width, Type: kernels.F32}
 	n := x.Rows * x.Cols
 	switch own := f.brought[b.Slot]; {
 	case n > min(len(own), len(b.Input)):
@@ -195,9 +195,9 @@ func (f *buffers) output(i int, b *Batch) kernels.Tensor {
 	if i < len(f.widths)-1 {
 		t = f.between[i%2]
 	}
-	t.Rows, t.Cols = b.Rows.N, f.widths[i]
+	t.Rows, t.Cols = b.rows.N, f.widths[i]
 	if f.wanted[i] {
-		t.Rows = b.Rows.Outputs
+		t.Rows = b.rows.Outputs
 	}
 	return t
 }

@@ -82,7 +82,7 @@ func (l negate) Cost(device.Info, stage.Config) (packer.Cost, error) {
 func (l negate) Load(context.Context, kernels.Queue, stage.Config) (stage.Runner, error) {
 	return l, nil
 }
-func (l negate) Forward(_ kernels.Queue, _ *stage.Batch, in, out kernels.Tensor) error {
+func (l negate) Forward(_ *stage.Pass, in, out kernels.Tensor) error {
 	floats := func(t kernels.Tensor) []float32 {
 		mem := t.Buf.(*farBuffer).mem[t.Off:]
 		return unsafe.Slice((*float32)(unsafe.Pointer(&mem[0])), t.Rows*t.Cols)

@@ -34,11 +34,11 @@ type Layer interface {
 
 // Runner is a layer on its device.
 type Runner interface {
-	// Forward enqueues the layer's work on q: in is read, out is written, both
-	// one row a row of the batch (or of its outputs, see Shape). Neither
-	// overlaps the other, nor b.Work, which is the layer's until Forward
-	// returns and whose content later layers overwrite.
-	Forward(q kernels.Queue, b *Batch, in, out kernels.Tensor) error
+	// Forward enqueues the layer's work on p.Queue: in is read, out is written,
+	// both with one row for each row of the batch (or for each of its outputs, see
+	// Shape). Neither overlaps the other, nor p.Work. Forward keeps neither p nor
+	// anything that p refers to.
+	Forward(p *Pass, in, out kernels.Tensor) error
 
 	// Close frees what Load allocated.
 	Close() error

@@ -306,8 +306,9 @@ func (l *adds) Load(context.Context, kernels.Queue, stage.Config) (stage.Runner,
 	return l, nil
 }
 
-func (l *adds) Forward(q kernels.Queue, b *stage.Batch, in, out kernels.Tensor) error {
-	tokens := slices.Clone(b.Header.Tokens)
+func (l *adds) Forward(p *stage.Pass, in, out kernels.Tensor) error {
+	q := p.Queue
+	tokens := slices.Clone(p.Header.Tokens)
 	if tokens[0] == l.unfit && l.unfit != 0 {
 		return errUnfit
 	}

@@ -23,6 +23,7 @@ type Stage struct {
 	queue   kernels.Queue
 	buffers buffers
 	meter   meter
+	pass    Pass // of the batch at hand
 }
 
 // Position is where a stage stands in a pipeline.
@@ -86,6 +87,7 @@ func Load(ctx context.Context, at Position, d device.Device, layers []Layer, c C
 	}
 	layer = ""
 	err = s.buffers.allocate(s.queue, layers, at, c)
+	s.pass = Pass{Queue: s.queue, Work: s.buffers.work}
 	if err == nil && c.InFlight > 0 {
 		_, s.meter.timed = s.buffers.events[0].(device.Timed)
 	}
@@ -190,9 +192,9 @@ func (s *Stage) process(ctx context.Context, b *Batch) (err error) {
 	}
 
 	h := b.Header
-	b.Rows = kernels.Rows{Buf: s.buffers.headers[b.Slot], N: len(h.Tokens), Outputs: len(h.Outputs), Pages: len(h.Pages), Base: b.Route / s.shares * s.pages}
-	b.Work = s.buffers.work
-	s.queue.Upload(b.Rows.Buf, 0, s.buffers.seal(b))
+	b.rows = kernels.Rows{Buf: s.buffers.headers[b.Slot], N: len(h.Tokens), Outputs: len(h.Outputs), Pages: len(h.Pages), Base: b.Route / s.shares * s.pages}
+	s.pass.Header, s.pass.Rows, s.pass.Slot = h, b.rows, b.Slot
+	s.queue.Upload(b.rows.Buf, 0, s.buffers.seal(b))
 	if s.buffers.width > 0 {
 		if in, err = s.buffers.bring(s.queue, b); err != nil {
 			return err
@@ -201,7 +203,7 @@ func (s *Stage) process(ctx context.Context, b *Batch) (err error) {
 	for i, r := range s.runners {
 		layer = s.names[i]
 		out := s.buffers.output(i, b)
-		if err := r.Forward(s.queue, b, in, out); err != nil {
+		if err := r.Forward(&s.pass, in, out); err != nil {
 			return err
 		}
 		if err := s.queue.Err(); err != nil {

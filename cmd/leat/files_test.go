@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/leat-dev/leat/internal/gguftest"
 	"github.com/leat-dev/leat/model/gguf"
-	"github.com/leat-dev/leat/model/gguf/gguftest"
 )
 
 func TestInspect(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/leat-dev/leat/device"
 	"github.com/leat-dev/leat/internal/emulator"
-	"github.com/leat-dev/leat/kernels/gpu/ptx"
+	"github.com/leat-dev/leat/internal/gpukernels/ptx"
 )
 
 func TestAVanishedGPUFailsItsWorkAndNoOther(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/leat-dev/leat/device"
 	"github.com/leat-dev/leat/internal/emulator"
-	"github.com/leat-dev/leat/kernels/gpu/ptx"
+	"github.com/leat-dev/leat/internal/gpukernels/ptx"
 )
 
 var (

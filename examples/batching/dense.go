@@ -128,18 +128,19 @@ type runner struct {
 }
 
 // Forward implements stage.Runner.
-func (r *runner) Forward(q kernels.Queue, b *stage.Batch, in, out kernels.Tensor) error {
-	bias, rest := stage.Floats(b.Work, out.Rows, out.Cols)
+func (r *runner) Forward(p *stage.Pass, in, out kernels.Tensor) error {
+	q := p.Queue
+	bias, rest := stage.Floats(p.Work, out.Rows, out.Cols)
 	for i := range r.products {
 		if r.products[i].Dst = out; len(r.products) == 2 {
 			r.products[i].Dst, rest = stage.Floats(rest, out.Rows, out.Cols)
 		}
 	}
 	q.MatMul(in, r.products) // one product with both matrices reads the rows once
-	for i, p := range r.products {
+	for i := range r.products {
 		// All rows are token 0 in a pipeline's batches: this is the biases, once a row.
-		q.Embed(bias, r.biases[i], b.Rows)
-		q.Add(p.Dst, bias)
+		q.Embed(bias, r.biases[i], p.Rows)
+		q.Add(r.products[i].Dst, bias)
 	}
 	if len(r.products) == 2 {
 		q.SwiGLU(out, r.products[0].Dst, r.products[1].Dst)

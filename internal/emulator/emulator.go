@@ -1,5 +1,5 @@
 // Package emulator makes the emulated CUDA driver the one that a test runs on: a
-// libcuda.so.1 that runs the kernels of kernels/gpu/source on the CPU, a block's threads
+// libcuda.so.1 that runs the kernels of internal/gpukernels/source on the CPU, a block's threads
 // as fibers, and whose streams are threads. Folder driver has its source in C++, make
 // emulator builds it.
 //
@@ -151,7 +151,7 @@ func current() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("the emulated driver isn't built: run make emulator (%w)", err)
 	}
-	for _, folder := range []string{"internal/emulator/driver", "kernels/gpu/source"} {
+	for _, folder := range []string{"internal/emulator/driver", "internal/gpukernels/source"} {
 		err := filepath.WalkDir(filepath.Join(root, folder), func(name string, d fs.DirEntry, err error) error {
 			if err != nil || (filepath.Ext(name) != ".h" && filepath.Ext(name) != ".cc") {
 				return err

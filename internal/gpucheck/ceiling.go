@@ -10,7 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/leat-dev/leat/device"
-	"github.com/leat-dev/leat/kernels/gpu/ptx"
+	"github.com/leat-dev/leat/internal/gpukernels/ptx"
 )
 
 // ceilings are what the GPU does at most, a second. 0: not measured.
@@ -20,7 +20,7 @@ type ceilings struct {
 	dp4a   float64 // multiply-adds of bytes, four an instruction
 }
 
-// Parameters of the kernels in kernels/gpu/source/ceiling.h.
+// Parameters of the kernels in internal/gpukernels/source/ceiling.h.
 type (
 	copyParams struct{ dst, src uint64 }
 	rateParams struct {

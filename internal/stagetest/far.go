@@ -93,15 +93,16 @@ func upload(ctx context.Context, q kernels.Queue, to device.Buffer, from []byte)
 	return e.Wait(ctx)
 }
 
-func (r *farLayer) Forward(q kernels.Queue, b *stage.Batch, in, out kernels.Tensor) error {
-	broken, err := r.fails(b.Header.Tokens)
+func (r *farLayer) Forward(p *stage.Pass, in, out kernels.Tensor) error {
+	q := p.Queue
+	broken, err := r.fails(p.Header.Tokens)
 	switch {
 	case err != nil:
 		return err
 	case broken: // in place of a worker, the device finds it
-		q.Embed(out, r.none, b.Rows)
+		q.Embed(out, r.none, p.Rows)
 	case in.Buf == nil:
-		q.Embed(out, r.table, b.Rows)
+		q.Embed(out, r.table, p.Rows)
 	case in.Cols != r.Width:
 		return fmt.Errorf("rows of %d become rows of %d: on a GPU this test's layer can't do that", in.Cols, r.Width)
 	default:
@@ -134,7 +135,8 @@ type farRows struct {
 	out   [][]float32 // a slot
 }
 
-func (r *farRows) Forward(q kernels.Queue, b *stage.Batch, in, out kernels.Tensor) error {
+func (r *farRows) Forward(p *stage.Pass, in, out kernels.Tensor) error {
+	q := p.Queue
 	if n := in.Rows * in.Cols; n > 0 {
 		r.in = append(r.in[:0], make([]float32, n)...)
 		q.Download(bytesOf(r.in), in.Buf, in.Off)
@@ -143,7 +145,7 @@ func (r *farRows) Forward(q kernels.Queue, b *stage.Batch, in, out kernels.Tenso
 			return err
 		}
 	}
-	own := r.out[b.Slot][:out.Rows*out.Cols]
+	own := r.out[p.Slot][:out.Rows*out.Cols]
 	err := r.compute(own, r.in, in.Cols, out)
 	if err == nil && len(own) > 0 {
 		q.Upload(out.Buf, out.Off, bytesOf(own))

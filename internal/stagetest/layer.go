@@ -93,8 +93,9 @@ func (l *Layer) fails(tokens []int32) (worker bool, err error) {
 	return worker, nil
 }
 
-func (r *runner) Forward(q kernels.Queue, b *stage.Batch, in, out kernels.Tensor) error {
-	worker, err := r.fails(b.Header.Tokens)
+func (r *runner) Forward(p *stage.Pass, in, out kernels.Tensor) error {
+	q := p.Queue
+	worker, err := r.fails(p.Header.Tokens)
 	if err != nil {
 		return err
 	}
@@ -103,7 +104,7 @@ func (r *runner) Forward(q kernels.Queue, b *stage.Batch, in, out kernels.Tensor
 	}
 	y := view(out)
 	for row := range out.Rows {
-		x := float32(b.Header.Tokens[row])
+		x := float32(p.Header.Tokens[row])
 		if in.Buf != nil {
 			x = view(in)[row*in.Cols]
 		}

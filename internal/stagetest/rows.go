@@ -40,7 +40,7 @@ func (l *Rows) Load(_ context.Context, q kernels.Queue, c stage.Config) (stage.R
 type rowsRunner struct{ *Rows }
 
 // Forward implements stage.Runner.
-func (r rowsRunner) Forward(_ kernels.Queue, _ *stage.Batch, in, out kernels.Tensor) error {
+func (r rowsRunner) Forward(_ *stage.Pass, in, out kernels.Tensor) error {
 	return r.compute(view(out), view(in), in.Cols, out)
 }
 

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/leat-dev/leat/internal/panel"
 	"github.com/leat-dev/leat/kernels"
-	"github.com/leat-dev/leat/kernels/cpu/panel"
 )
 
 // tileRows is how many query heads a tile has at most, where a group isn't

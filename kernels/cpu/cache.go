@@ -6,8 +6,8 @@ import (
 	"math"
 
 	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/internal/panel"
 	"github.com/leat-dev/leat/kernels"
-	"github.com/leat-dev/leat/kernels/cpu/panel"
 )
 
 // cache is one layer's pages. A page holds, for each key/value head, the keys

@@ -1,7 +1,7 @@
 // Package cpu is the op set of package kernels on a group of CPU cores.
 //
 // Importing it registers the backend. The ops' inner loops are those of
-// kernels/cpu/panel, at the device's SIMD level. An op runs on the spot: on the
+// internal/panel, at the device's SIMD level. An op runs on the spot: on the
 // caller alone where it is small, else in parts of some tens of microseconds
 // over the device's workers. How the work is cut never changes the order of a
 // sum. In the steady state an op allocates nothing.
@@ -12,8 +12,8 @@ import (
 
 	"github.com/leat-dev/leat/device"
 	host "github.com/leat-dev/leat/device/cpu"
+	"github.com/leat-dev/leat/internal/panel"
 	"github.com/leat-dev/leat/kernels"
-	"github.com/leat-dev/leat/kernels/cpu/panel"
 )
 
 func init() { kernels.Register(backend{}) }

@@ -1,8 +1,8 @@
 package cpu
 
 import (
+	"github.com/leat-dev/leat/internal/panel"
 	"github.com/leat-dev/leat/kernels"
-	"github.com/leat-dev/leat/kernels/cpu/panel"
 )
 
 // swiglu is the work of one SwiGLU; its unit is an element.

@@ -1,8 +1,8 @@
 package cpu
 
 import (
+	"github.com/leat-dev/leat/internal/panel"
 	"github.com/leat-dev/leat/kernels"
-	"github.com/leat-dev/leat/kernels/cpu/panel"
 )
 
 // embed is the work of one Embed; its unit is a row.

@@ -3,8 +3,8 @@ package cpu
 import (
 	"fmt"
 
+	"github.com/leat-dev/leat/internal/panel"
 	"github.com/leat-dev/leat/kernels"
-	"github.com/leat-dev/leat/kernels/cpu/panel"
 )
 
 // mostMACs bounds one call of a panel kernel to some tens of microseconds, since

@@ -3,8 +3,8 @@ package cpu
 import (
 	"math"
 
+	"github.com/leat-dev/leat/internal/panel"
 	"github.com/leat-dev/leat/kernels"
-	"github.com/leat-dev/leat/kernels/cpu/panel"
 )
 
 // norm is the work of one RMSNorm; its unit is a row.

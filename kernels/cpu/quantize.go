@@ -1,6 +1,6 @@
 package cpu
 
-import "github.com/leat-dev/leat/kernels/cpu/panel"
+import "github.com/leat-dev/leat/internal/panel"
 
 // quantize is the work of bringing the rows of x to the form that quantized
 // weights multiply.

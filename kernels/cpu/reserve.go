@@ -4,7 +4,7 @@ import (
 	"runtime"
 
 	"github.com/leat-dev/leat/device"
-	"github.com/leat-dev/leat/kernels/cpu/panel"
+	"github.com/leat-dev/leat/internal/panel"
 )
 
 // workspace is what the products of a batch need: the rows in quantized form,

@@ -8,8 +8,8 @@ import (
 	"sync"
 
 	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/internal/panel"
 	"github.com/leat-dev/leat/kernels"
-	"github.com/leat-dev/leat/kernels/cpu/panel"
 )
 
 // weight is a matrix on the device: panels of 16 rows, or, of a vector, one

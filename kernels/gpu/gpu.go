@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/internal/gpukernels/ptx"
 	"github.com/leat-dev/leat/kernels"
-	"github.com/leat-dev/leat/kernels/gpu/ptx"
 )
 
 func init() {

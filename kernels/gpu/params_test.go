@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	kernelsource "github.com/leat-dev/leat/internal/gpukernels/source"
 	"github.com/leat-dev/leat/kernels"
-	kernelsource "github.com/leat-dev/leat/kernels/gpu/source"
 )
 
 var comments = regexp.MustCompile(`//[^\n]*`)

@@ -33,7 +33,8 @@ type embeddingRunner struct {
 	table kernels.Weight
 }
 
-func (r *embeddingRunner) Forward(q kernels.Queue, b *stage.Batch, _, out kernels.Tensor) error {
-	q.Embed(out, r.table, b.Rows)
+func (r *embeddingRunner) Forward(p *stage.Pass, _, out kernels.Tensor) error {
+	q := p.Queue
+	q.Embed(out, r.table, p.Rows)
 	return nil
 }

@@ -48,13 +48,14 @@ type headRunner struct {
 	eps      float32
 }
 
-func (r *headRunner) Forward(q kernels.Queue, b *stage.Batch, in, out kernels.Tensor) error {
+func (r *headRunner) Forward(p *stage.Pass, in, out kernels.Tensor) error {
+	q := p.Queue
 	if out.Rows == 0 {
 		return nil
 	}
-	wanted, rest := stage.Floats(b.Work, out.Rows, in.Cols)
+	wanted, rest := stage.Floats(p.Work, out.Rows, in.Cols)
 	normed, _ := stage.Floats(rest, out.Rows, in.Cols)
-	q.Gather(wanted, in, b.Rows)
+	q.Gather(wanted, in, p.Rows)
 	q.RMSNorm(normed, wanted, r.norm, r.eps)
 	r.products[0].Dst = out
 	q.MatMul(normed, r.products[:])

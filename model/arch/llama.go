@@ -177,10 +177,11 @@ type llamaRunner struct {
 	cached            kernels.Cache
 }
 
-func (r *llamaRunner) Forward(q kernels.Queue, b *stage.Batch, in, out kernels.Tensor) error {
+func (r *llamaRunner) Forward(p *stage.Pass, in, out kernels.Tensor) error {
+	q := p.Queue
 	n, qWidth, kvWidth := in.Rows, r.heads*r.headDim, r.kvHeads*r.headDim
 
-	normed, work := stage.Floats(b.Work, n, r.width)
+	normed, work := stage.Floats(p.Work, n, r.width)
 	queries, rest := stage.Floats(work, n, qWidth)
 	keys, rest := stage.Floats(rest, n, kvWidth)
 	values, rest := stage.Floats(rest, n, kvWidth)
@@ -189,10 +190,10 @@ func (r *llamaRunner) Forward(q kernels.Queue, b *stage.Batch, in, out kernels.T
 	q.RMSNorm(normed, in, r.attnNorm, r.eps)
 	r.qkv[0].Dst, r.qkv[1].Dst, r.qkv[2].Dst = queries, keys, values
 	q.MatMul(normed, r.qkv[:])
-	q.RoPE(queries, r.rotation, b.Rows)
-	q.RoPE(keys, r.rotation, b.Rows)
-	q.StoreKV(r.cached, keys, values, b.Rows)
-	q.Attention(attended, queries, r.cached, float32(1/math.Sqrt(float64(r.headDim))), b.Rows)
+	q.RoPE(queries, r.rotation, p.Rows)
+	q.RoPE(keys, r.rotation, p.Rows)
+	q.StoreKV(r.cached, keys, values, p.Rows)
+	q.Attention(attended, queries, r.cached, float32(1/math.Sqrt(float64(r.headDim))), p.Rows)
 	r.output[0].Dst = out
 	q.MatMul(attended, r.output[:])
 	q.Add(out, in)

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leat-dev/leat/internal/gguftest"
 	"github.com/leat-dev/leat/model/gguf"
-	"github.com/leat-dev/leat/model/gguf/gguftest"
 )
 
 // FuzzParse: whatever the bytes, Parse answers, and of a file that it accepts

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/leat-dev/leat/internal/gguftest"
 	"github.com/leat-dev/leat/kernels"
 	"github.com/leat-dev/leat/model/gguf"
-	"github.com/leat-dev/leat/model/gguf/gguftest"
 )
 
 // everything is a valid file with a value of each kind and two tensors.

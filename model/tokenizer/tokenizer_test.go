@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/leat-dev/leat/internal/gguftest"
 	"github.com/leat-dev/leat/model/gguf"
-	"github.com/leat-dev/leat/model/gguf/gguftest"
 	"github.com/leat-dev/leat/model/tokenizer"
 )
 

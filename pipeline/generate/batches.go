@@ -91,7 +91,7 @@ func (e *Engine) results(b *stage.Batch, f *flight) {
 	l := f.lane
 	l.failures, l.probe = 0, nil
 	for i := range e.plan.Stages {
-		l.pace.observe(i, b.Rows.N, b.Took(i))
+		l.pace.observe(i, len(b.Header.Tokens), b.Took(i))
 	}
 	values, chosen, row := b.Values(), b.Chosen(), 0
 	for _, p := range f.parts {

@@ -308,13 +308,14 @@ func (l *trap) Load(ctx context.Context, q kernels.Queue, c stage.Config) (stage
 
 func (r *trapRunner) Close() error { return r.Runner.Close() }
 
-func (r *trapRunner) Forward(q kernels.Queue, b *stage.Batch, in, out kernels.Tensor) error {
-	for _, t := range b.Header.Tokens {
+func (r *trapRunner) Forward(p *stage.Pass, in, out kernels.Tensor) error {
+	q := p.Queue
+	for _, t := range p.Header.Tokens {
 		if t == r.token {
 			r.spring(q)
 		}
 	}
-	return r.Runner.Forward(q, b, in, out)
+	return r.Runner.Forward(p, in, out)
 }
 
 type bomb struct{}

@@ -95,7 +95,7 @@ func (s *sight) has(position int) bool { return s.positions[position] }
 // request's they are, by its first token.
 type watcher map[int32]int32
 
-func (w watcher) look(b *stage.Batch) *sight {
+func (w watcher) look(b *stage.Pass) *sight {
 	s := &sight{requests: map[int32]bool{}, positions: map[int]bool{}}
 	h := b.Header
 	for row, token := range h.Tokens {
@@ -139,8 +139,8 @@ func fault(t *testing.T, at int, m moment, k kind) {
 	hurt, fired := map[int32]bool{}, false
 	ended := make(chan error, 1)
 	w := watcher{}
-	spring := func(q kernels.Queue, b *stage.Batch) error {
-		s := w.look(b)
+	spring := func(p *stage.Pass) error {
+		s := w.look(p)
 		s.yields = func() int { return e.Counts().Yields }
 		if fired || !m.when(s) {
 			return nil
@@ -150,7 +150,7 @@ func fault(t *testing.T, at int, m moment, k kind) {
 			go func() { ended <- m.first(e) }()
 			<-time.After(time.Microsecond) // it is under way
 		}
-		return k.fail(ctx, q)
+		return k.fail(ctx, p.Queue)
 	}
 	options := []generate.Option{generate.WithContext(faultsContext), generate.WithMaxSeqs(8)}
 	if m.scarce {

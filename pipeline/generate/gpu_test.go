@@ -196,12 +196,13 @@ func (l *spoilt) Load(ctx context.Context, q kernels.Queue, c stage.Config) (sta
 
 func (r *spoiltRunner) Close() error { return r.Runner.Close() }
 
-func (r *spoiltRunner) Forward(q kernels.Queue, b *stage.Batch, in, out kernels.Tensor) error {
-	if err := r.Runner.Forward(q, b, in, out); err != nil {
+func (r *spoiltRunner) Forward(p *stage.Pass, in, out kernels.Tensor) error {
+	q := p.Queue
+	if err := r.Runner.Forward(p, in, out); err != nil {
 		return err
 	}
-	for i, row := range b.Header.Outputs {
-		if b.Header.Tokens[row] != r.token {
+	for i, row := range p.Header.Outputs {
+		if p.Header.Tokens[row] != r.token {
 			continue
 		}
 		none := make([]uint32, out.Cols)

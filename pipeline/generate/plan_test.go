@@ -15,12 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/internal/gguftest"
 	"github.com/leat-dev/leat/internal/stagetest"
 	"github.com/leat-dev/leat/internal/stories"
 	"github.com/leat-dev/leat/kernels"
 	"github.com/leat-dev/leat/model"
 	"github.com/leat-dev/leat/model/gguf"
-	"github.com/leat-dev/leat/model/gguf/gguftest"
 	"github.com/leat-dev/leat/packer"
 	"github.com/leat-dev/leat/pipeline"
 	"github.com/leat-dev/leat/pipeline/generate"

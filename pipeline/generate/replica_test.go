@@ -76,11 +76,11 @@ func (l *sick) Load(ctx context.Context, q kernels.Queue, c stage.Config) (stage
 
 func (r *sickRunner) Close() error { return r.Runner.Close() }
 
-func (r *sickRunner) Forward(q kernels.Queue, b *stage.Batch, in, out kernels.Tensor) error {
+func (r *sickRunner) Forward(p *stage.Pass, in, out kernels.Tensor) error {
 	if r.here && r.ill.Load() {
 		panic("the device is gone")
 	}
-	return r.Runner.Forward(q, b, in, out)
+	return r.Runner.Forward(p, in, out)
 }
 
 // A replica that fails takes only its own sequences, and they are computed again

@@ -1,5 +1,5 @@
 // The prelude under which the host's C++ compiler builds the kernels of
-// kernels/gpu/source: every access to device memory is checked, and a block's
+// internal/gpukernels/source: every access to device memory is checked, and a block's
 // threads are fibers that switch where they wait for each other.
 //
 // Included before anything else (-include emulated.h).

@@ -1,2 +1,2 @@
-// The kernels of kernels/gpu/source, built for the emulator (-include emulated.h).
+// The kernels of internal/gpukernels/source, built for the emulator (-include emulated.h).
 #include "kernels.h"

@@ -29,7 +29,7 @@ type Layer struct {
 	PerRow time.Duration // and each of its rows beside
 
 	Loading func(q kernels.Queue) error                 // if not nil, called when it is loaded
-	Before  func(q kernels.Queue, b *stage.Batch) error // if not nil, called before it works on a batch
+	Before  func(p *stage.Pass) error // if not nil, called before it works on a batch
 }
 
 const (
@@ -111,30 +111,31 @@ type runner struct {
 }
 
 // Forward implements stage.Runner.
-func (r *runner) Forward(q kernels.Queue, b *stage.Batch, in, out kernels.Tensor) error {
+func (r *runner) Forward(p *stage.Pass, in, out kernels.Tensor) error {
+	q := p.Queue
 	if r.Before != nil {
-		if err := r.Before(q, b); err != nil || q.Err() != nil {
+		if err := r.Before(p); err != nil || q.Err() != nil {
 			return err
 		}
 	}
-	q.(*queue).occupy(r.Fixed + time.Duration(b.Rows.N)*r.PerRow)
-	h, kept := b.Header, words[uint32](r.pages.Bytes())
+	q.(*queue).occupy(r.Fixed + time.Duration(p.Rows.N)*r.PerRow)
+	h, kept := p.Header, words[uint32](r.pages.Bytes())
 	at := func(row, position int) *uint32 {
-		page := int(h.Pages[int(h.Tables[row])+position/kernels.PageTokens]) + b.Rows.Base
+		page := int(h.Pages[int(h.Tables[row])+position/kernels.PageTokens]) + p.Rows.Base
 		return &kept[page*kernels.PageTokens+position%kernels.PageTokens]
 	}
 	y := floats(out)
 	outputs := h.Outputs
 	for row, token := range h.Tokens {
-		x, before, p := uint32(token), uint32(0), int(h.Positions[row])
+		x, before, position := uint32(token), uint32(0), int(h.Positions[row])
 		if in.Buf != nil {
 			x = uint32(floats(in)[row])
 		}
-		if p > 0 {
-			before = *at(row, p-1)
+		if position > 0 {
+			before = *at(row, position-1)
 		}
 		now := next(before, x)
-		*at(row, p) = now
+		*at(row, position) = now
 		switch {
 		case r.Vocab == 0:
 			y[row] = float32(now)

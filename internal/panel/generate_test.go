@@ -31,7 +31,7 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 			got, err := os.ReadFile(filepath.Base(made))
 			require.NoError(t, err)
 			assert.True(t, bytes.Equal(body(want), body(got)),
-				"%s isn't what _gen writes: run go generate ./kernels/cpu/panel", filepath.Base(made))
+				"%s isn't what _gen writes: run go generate ./internal/panel", filepath.Base(made))
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func TestModule(t *testing.T) {
-	require.Equal(t, module+"/kernels/calibrate", reflect.TypeFor[Cache]().PkgPath())
+	require.Equal(t, module+"/internal/calibrate", reflect.TypeFor[Cache]().PkgPath())
 }
 
 func TestDescribeABuild(t *testing.T) {

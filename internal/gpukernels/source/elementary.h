@@ -6,7 +6,7 @@
 //
 // x is n·ln 2 + r with |r| ≤ ln 2/2 (Cody and Waite, "Software Manual for the
 // Elementary Functions", 1980); e^r is Taylor's series, whose remainder after r⁷ is
-// below 6e-9. As kernels/cpu/panel's, with fused operations.
+// below 6e-9. As internal/panel's, with fused operations.
 DEVICE float exponential(float x) {
   // Adding it leaves no bits for a fraction, and 127 more makes the low bits of the
   // sum the exponent field of 2^n; a field of 0 is the number 0.

@@ -1,4 +1,4 @@
-module github.com/leat-dev/leat/kernels/cpu/panel/gen
+module github.com/leat-dev/leat/internal/panel/gen
 
 go 1.26
 

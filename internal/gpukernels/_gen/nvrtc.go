@@ -9,7 +9,7 @@ import (
 
 	"github.com/ebitengine/purego"
 
-	"github.com/leat-dev/leat/kernels/gpu/source"
+	"github.com/leat-dev/leat/internal/gpukernels/source"
 )
 
 // nvrtc is NVIDIA's run-time compiler, a library that needs neither a GPU nor a

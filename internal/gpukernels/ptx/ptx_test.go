@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/leat-dev/leat/kernels/gpu/ptx"
-	"github.com/leat-dev/leat/kernels/gpu/source"
+	"github.com/leat-dev/leat/internal/gpukernels/ptx"
+	"github.com/leat-dev/leat/internal/gpukernels/source"
 )
 
 // The PTX in the tree was made from the source in the tree. Whether it is what the

@@ -1,6 +1,6 @@
 // Command gen writes the assembly of package panel:
 //
-//	go generate ./kernels/cpu/panel
+//	go generate ./internal/panel
 //
 // Each kernel's meaning is that of its portable twin, a Go function of the name
 // without the level.

@@ -6,7 +6,7 @@ import _ "embed"
 // Kernels is the PTX of all kernels, text that the driver compiles for its GPU when a
 // module is loaded, and keeps for the next time.
 //
-// make kernels writes it from kernels/gpu/source. It is PTX 8.4, which drivers take
+// make kernels writes it from internal/gpukernels/source. It is PTX 8.4, which drivers take
 // from CUDA 12.4 on (NVIDIA, "Parallel Thread Execution ISA", release history).
 //
 //go:embed kernels.ptx

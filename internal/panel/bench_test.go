@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/leat-dev/leat/kernels/cpu/panel"
+	"github.com/leat-dev/leat/internal/panel"
 )
 
 // BenchmarkProduct multiplies a 2048×2048 matrix on one core. GB/s counts the

@@ -1,6 +1,6 @@
 // Command gen compiles the kernels to PTX, and checks the PTX that is there:
 //
-//	make kernels         writes kernels/gpu/ptx/kernels.ptx
+//	make kernels         writes internal/gpukernels/ptx/kernels.ptx
 //	make kernels-check   compiles again and compares, then assembles for every GPU
 //
 // Compiler and assembler are wheels of the Python package index, fetched into a folder
@@ -19,7 +19,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/leat-dev/leat/kernels/gpu/source"
+	"github.com/leat-dev/leat/internal/gpukernels/source"
 )
 
 func main() {

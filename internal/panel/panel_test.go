@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/leat-dev/leat/internal/panel"
 	"github.com/leat-dev/leat/kernels"
-	"github.com/leat-dev/leat/kernels/cpu/panel"
 )
 
 var (

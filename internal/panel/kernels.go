@@ -36,6 +36,14 @@ type Kernels struct {
 	divide     func(dst, x []float32, by float32)
 	add        func(dst, x []float32)
 	toF16      func(dst []uint16, x []float32) // whole vectors of 16
+
+	// Sampling's: reductions of a row of logits.
+	max        func(x []float32) float32
+	count      func(x []float32, least float32) int
+	filter     func(values []float32, ids []int32, x []float32, from, to float32) int
+	weights    func(dst []uint64, x []float32, largest, scale float32)
+	sumWeights func(x []float32, from, largest, scale float32) uint64
+	sumExp     func(x []float32, largest float32) float64
 }
 
 type floatKernel struct {

@@ -24,6 +24,13 @@ var portable = &Kernels{
 	divide:     divide,
 	add:        add,
 	toF16:      toF16,
+
+	max:        largest,
+	count:      count,
+	filter:     filter,
+	weights:    weights,
+	sumWeights: sumWeights,
+	sumExp:     sumExp,
 }
 
 func floatF32(p []byte, cols int, x []float32, _ int, y []float32, _ int) {

@@ -22,6 +22,17 @@ func constant(name string, word uint64, bytes int) Mem {
 	return m
 }
 
+// table returns read-only data that fill writes, made at its first use.
+func table(name string, fill func()) Mem {
+	if m, ok := constants[name]; ok {
+		return m
+	}
+	m := GLOBL(name, RODATA|NOPTR)
+	fill()
+	constants[name] = m
+	return m
+}
+
 func signBit() Mem   { return constant("signBit", 1<<31, 8) }
 func magnitude() Mem { return constant("magnitude", 0x7fffffff_7fffffff, 32) }
 
@@ -40,19 +51,15 @@ func floats(name string, f float64) Mem {
 // their highest bits; those that begin count before the infinities are what to
 // add to a score so that only the first count lanes matter.
 func outside() Mem {
-	if m, ok := constants["outside"]; ok {
-		return m
-	}
-	m := GLOBL("outside", RODATA|NOPTR)
-	for i := range 96 {
-		word := uint32(0)
-		if i/32 == 1 {
-			word = math.Float32bits(float32(math.Inf(-1)))
+	return table("outside", func() {
+		for i := range 96 {
+			word := uint32(0)
+			if i/32 == 1 {
+				word = math.Float32bits(float32(math.Inf(-1)))
+			}
+			DATA(4*i, U32(word))
 		}
-		DATA(4*i, U32(word))
-	}
-	constants["outside"] = m
-	return m
+	})
 }
 
 const (

@@ -54,11 +54,18 @@ func (e *elements) store(v reg.VecVirtual) {
 // elementwise writes a kernel that does body to the slices' elements, as many as
 // the first slice has. Lanes behind the last are neither read nor written.
 func (w width) elementwise(slices []string, body func(e *elements)) {
-	e := &elements{width: w}
+	var at []reg.GPVirtual
 	for _, s := range slices {
-		e.at = append(e.at, base(s))
+		at = append(at, base(s))
 	}
-	left := Load(Param(slices[0]).Len(), GP64()).(reg.GPVirtual)
+	w.vectors(at, Load(Param(slices[0]).Len(), GP64()).(reg.GPVirtual), body)
+	end()
+}
+
+// vectors does body to left elements from each address on. The addresses and left
+// are used up.
+func (w width) vectors(at []reg.GPVirtual, left reg.GPVirtual, body func(e *elements)) {
+	e := &elements{width: w, at: at}
 	lanes := w.bytes / 4
 	SUBQ(Imm(uint64(lanes)), left)
 	JL(LabelRef("tail"))
@@ -76,7 +83,6 @@ func (w width) elementwise(slices []string, body func(e *elements)) {
 	e.mask = w.mask(first(left))
 	body(e)
 	Label("done")
-	end()
 }
 
 // first returns words whose highest bits choose the first n lanes. n is used up.

@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	family := flag.String("kernels", "", "float, integer, quantize, attention or elementwise")
+	family := flag.String("kernels", "", "float, integer, quantize, attention, elementwise or sampling")
 	flag.Parse()
 	ConstraintExpr("amd64,!noasm")
 	switch *family {
@@ -64,8 +64,17 @@ func main() {
 			toF16(w)
 			sumSquares(w)
 		}
+	case "sampling":
+		for _, w := range []width{avx512, avx2} {
+			most(w)
+			count(w)
+			filter(w)
+			weights(w)
+			sumWeights(w)
+			sumExp(w)
+		}
 	default:
-		log.Fatalf("-kernels %q: it may be float, integer, quantize, attention or elementwise", *family)
+		log.Fatalf("-kernels %q: it may be float, integer, quantize, attention, elementwise or sampling", *family)
 	}
 	Generate()
 }

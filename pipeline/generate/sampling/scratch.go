@@ -1,0 +1,113 @@
+package sampling
+
+import (
+	"math"
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/leat-dev/leat/device/cpu"
+	"github.com/leat-dev/leat/internal/panel"
+)
+
+// simd are the kernels of the best SIMD level, or of the one that the environment
+// asks for. All levels give the same results.
+var simd = func() *panel.Kernels {
+	k, err := panel.For(os.Getenv(cpu.SIMDVariable))
+	if err != nil { // none is asked for; or the CPU's device says what is wrong
+		k, _ = panel.For(panel.Levels()[0])
+	}
+	return k
+}()
+
+// scratch is the memory in which a choice is made.
+type scratch struct {
+	// ids and values are the candidates.
+	ids    []int32
+	values []float32
+
+	keys    []uint64
+	weights []uint64
+	row     []float32 // a changed copy of the logits
+	maxima  []float32
+	one     [1]float32
+
+	find   finder
+	counts [buckets]int32
+	sums   [buckets]uint64
+}
+
+var pool = sync.Pool{New: func() any { return new(scratch) }}
+
+func borrow() *scratch       { return pool.Get().(*scratch) }
+func (s *scratch) giveBack() { pool.Put(s) }
+
+// unchanged is the scale of weights at a temperature of 1.
+const unchanged = float32(math.Log2E)
+
+// weigh returns the weights of logits, until it is called again.
+func (s *scratch) weigh(logits []float32, largest, scale float32) []uint64 {
+	s.weights = resize(s.weights, (len(logits)+15)/16*16)
+	simd.Weights(s.weights, logits, largest, scale)
+	return s.weights[:len(logits)]
+}
+
+// resize returns x with a length of n, and with other contents.
+func resize[T any](x []T, n int) []T { return slices.Grow(x[:0], n)[:n] }
+
+// next and previous return the neighbours of x, which is finite or points away from
+// infinity.
+func next(x float32) float32     { return math.Nextafter32(x, float32(math.Inf(1))) }
+func previous(x float32) float32 { return math.Nextafter32(x, float32(math.Inf(-1))) }
+
+// ordered maps numbers to integers of the same order. Both zeros are the same.
+func ordered(x float32) uint32 {
+	b := math.Float32bits(x + 0)
+	return b ^ (uint32(int32(b)>>31) | 1<<31)
+}
+
+// number is the inverse of ordered.
+func number(o uint32) float32 {
+	return math.Float32frombits(o ^ (^uint32(int32(o)>>31) | 1<<31))
+}
+
+// sort orders the first n candidates: the largest value first, and of equal ones the
+// lower id.
+func (s *scratch) sort(n int) { s.sortPairs(s.values[:n], s.ids[:n]) }
+
+func (s *scratch) sortPairs(values []float32, ids []int32) {
+	s.keys = resize(s.keys, len(ids))
+	for i, id := range ids {
+		s.keys[i] = uint64(^ordered(values[i]))<<32 | uint64(uint32(id))
+	}
+	order(s.keys)
+	for i, key := range s.keys {
+		values[i], ids[i] = number(^uint32(key>>32)), int32(uint32(key))
+	}
+}
+
+// order sorts keys. Most often they are few.
+func order(keys []uint64) {
+	if len(keys) > 80 {
+		slices.Sort(keys)
+		return
+	}
+	for i, key := range keys {
+		for ; i > 0 && keys[i-1] > key; i-- {
+			keys[i] = keys[i-1]
+		}
+		keys[i] = key
+	}
+}
+
+// dropNaN removes candidates whose value is not a number.
+func (s *scratch) dropNaN() {
+	n := 0
+	for i, v := range s.values {
+		if v == v {
+			s.ids[n], s.values[n] = s.ids[i], v
+			n++
+		}
+	}
+	s.ids, s.values = s.ids[:n], s.values[:n]
+}

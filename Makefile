@@ -60,6 +60,8 @@ fuzz:
 	$(GO) test -run '^$$' -fuzz FuzzEncode -fuzztime 10m ./model/tokenizer
 	$(GO) test -run '^$$' -fuzz FuzzParse -fuzztime 10m ./pipeline/placement
 	$(GO) test -run '^$$' -fuzz FuzzScheduler -fuzztime 10m ./pipeline/generate
+	$(GO) test -run '^$$' -fuzz FuzzChoose -fuzztime 10m ./pipeline/generate/sampling
+	$(GO) test -run '^$$' -fuzz FuzzSampling -fuzztime 10m ./internal/panel
 
 # A minute of requests that come, go, yield and share, under the race detector.
 soak:

@@ -38,12 +38,13 @@ type Kernels struct {
 	toF16      func(dst []uint16, x []float32) // whole vectors of 16
 
 	// Sampling's: reductions of a row of logits.
-	max        func(x []float32) float32
-	count      func(x []float32, least float32) int
-	filter     func(values []float32, ids []int32, x []float32, from, to float32) int
-	weights    func(dst []uint64, x []float32, largest, scale float32)
-	sumWeights func(x []float32, from, largest, scale float32) uint64
-	sumExp     func(x []float32, largest float32) float64
+	max          func(x []float32) float32
+	count        func(x []float32, least float32) int
+	filter       func(values []float32, ids []int32, x []float32, from, to float32) int
+	weights      func(dst []uint64, x []float32, largest, scale float32)
+	sumWeights   func(x []float32, from, largest, scale float32) uint64
+	splitWeights func(x []float32, from, over, largest, scale float32) (sum, sumOver uint64)
+	sumExp       func(x []float32, largest float32) float64
 }
 
 type floatKernel struct {

@@ -37,12 +37,13 @@ var avx2 = &Kernels{
 	add:        addAVX2,
 	toF16:      toF16AVX2,
 
-	max:        largestAVX2,
-	count:      countAVX2,
-	filter:     filterAVX2,
-	weights:    weightsAVX2,
-	sumWeights: sumWeightsAVX2,
-	sumExp:     sumExpAVX2,
+	max:          largestAVX2,
+	count:        countAVX2,
+	filter:       filterAVX2,
+	weights:      weightsAVX2,
+	sumWeights:   sumWeightsAVX2,
+	splitWeights: splitWeightsAVX2,
+	sumExp:       sumExpAVX2,
 }
 
 var avx512 = &Kernels{
@@ -74,12 +75,13 @@ var avx512 = &Kernels{
 	add:        addAVX512,
 	toF16:      toF16AVX512,
 
-	max:        largestAVX512,
-	count:      countAVX512,
-	filter:     filterAVX512,
-	weights:    weightsAVX512,
-	sumWeights: sumWeightsAVX512,
-	sumExp:     sumExpAVX512,
+	max:          largestAVX512,
+	count:        countAVX512,
+	filter:       filterAVX512,
+	weights:      weightsAVX512,
+	sumWeights:   sumWeightsAVX512,
+	splitWeights: splitWeightsAVX512,
+	sumExp:       sumExpAVX512,
 }
 
 var vnni = avx512.with("avx512-vnni", [4][]intKernel{

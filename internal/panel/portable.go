@@ -25,12 +25,13 @@ var portable = &Kernels{
 	add:        add,
 	toF16:      toF16,
 
-	max:        largest,
-	count:      count,
-	filter:     filter,
-	weights:    weights,
-	sumWeights: sumWeights,
-	sumExp:     sumExp,
+	max:          largest,
+	count:        count,
+	filter:       filter,
+	weights:      weights,
+	sumWeights:   sumWeights,
+	splitWeights: splitWeights,
+	sumExp:       sumExp,
 }
 
 func floatF32(p []byte, cols int, x []float32, _ int, y []float32, _ int) {

@@ -9,6 +9,10 @@ const (
 	weightBits  = 40
 	leastPower  = -42   // 2^-42 times WeightOne rounds to 0
 	leastDouble = -1000 // of SumExp
+
+	// atOnce is how many elements one call of a kernel sums up at most: the garbage
+	// collector can't stop it meanwhile.
+	atOnce = 1 << 16
 )
 
 // eighths has the bits of 2^(i/8), less i<<20.
@@ -81,7 +85,8 @@ func count(x []float32, least float32) int {
 // Filter copies the values of x that are at least from and at most to, in order,
 // to values, and their indices to ids. It returns their number. NaN and -Inf are
 // never among them. Both destinations must have room for FilterRoom more values
-// than x has, and what is behind the result may be overwritten.
+// than x has, and what is behind the result may be overwritten. values may begin
+// where x does.
 func (k *Kernels) Filter(values []float32, ids []int32, x []float32, from, to float32) int {
 	room := len(x) + FilterRoom
 	return k.filter(values[:room], ids[:room], x, max(from, -math.MaxFloat32), to)
@@ -147,8 +152,12 @@ func weight(x, largest, scale float32) uint64 {
 
 // SumWeights returns the sum of the weights of the values of x that are at least
 // from, as Weights defines them. NaN and -Inf have none.
-func (k *Kernels) SumWeights(x []float32, from, largest, scale float32) uint64 {
-	return k.sumWeights(x, max(from, -math.MaxFloat32), largest, scale)
+func (k *Kernels) SumWeights(x []float32, from, largest, scale float32) (sum uint64) {
+	from = max(from, -math.MaxFloat32)
+	for ; len(x) > atOnce; x = x[atOnce:] {
+		sum += k.sumWeights(x[:atOnce], from, largest, scale)
+	}
+	return sum + k.sumWeights(x, from, largest, scale)
 }
 
 func sumWeights(x []float32, from, largest, scale float32) uint64 {
@@ -161,12 +170,46 @@ func sumWeights(x []float32, from, largest, scale float32) uint64 {
 	return sum
 }
 
+// SplitWeights returns what SumWeights does, and the part of it of the values that
+// are at least over.
+func (k *Kernels) SplitWeights(x []float32, from, over, largest, scale float32) (sum, sumOver uint64) {
+	from = max(from, -math.MaxFloat32)
+	over = max(from, over)
+	for ; ; x = x[atOnce:] {
+		n := min(len(x), atOnce)
+		s, o := k.splitWeights(x[:n], from, over, largest, scale)
+		sum, sumOver = sum+s, sumOver+o
+		if n == len(x) {
+			return sum, sumOver
+		}
+	}
+}
+
+func splitWeights(x []float32, from, over, largest, scale float32) (sum, sumOver uint64) {
+	for _, v := range x {
+		if v >= from {
+			w := weight(v, largest, scale)
+			sum += w
+			if v >= over {
+				sumOver += w
+			}
+		}
+	}
+	return sum, sumOver
+}
+
 // SumExp returns the sum of e^(x-largest) in float64, where largest is finite and
 // at least every value of x. Each power has a relative error below 1e-12; one
-// below 2^-1000 is 0, and so is that of NaN. Of 16 sums, the i-th takes the
-// elements i, i+16, i+32 and so on, in order; then the upper 8 are added to the
-// lower, of those the upper 4, and so on. All levels give the same bits.
-func (k *Kernels) SumExp(x []float32, largest float32) float64 { return k.sumExp(x, largest) }
+// below 2^-1000 is 0, and so is that of NaN. The sums of each 2^16 elements are added
+// in order. Of 16 sums in them, the i-th takes the elements i, i+16, i+32 and so on,
+// in order; then the upper 8 are added to the lower, of those the upper 4, and so on.
+// All levels give the same bits.
+func (k *Kernels) SumExp(x []float32, largest float32) (sum float64) {
+	for ; len(x) > atOnce; x = x[atOnce:] {
+		sum += k.sumExp(x[:atOnce], largest)
+	}
+	return sum + k.sumExp(x, largest)
+}
 
 func sumExp(x []float32, largest float32) float64 {
 	var sum [16]float64

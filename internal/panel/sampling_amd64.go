@@ -29,6 +29,11 @@ func weightsAVX512(dst []uint64, x []float32, largest float32, scale float32)
 //go:noescape
 func sumWeightsAVX512(x []float32, from float32, largest float32, scale float32) uint64
 
+// splitWeightsAVX512 is splitWeights.
+//
+//go:noescape
+func splitWeightsAVX512(x []float32, from float32, over float32, largest float32, scale float32) (uint64, uint64)
+
 // sumExpAVX512 is sumExp.
 //
 //go:noescape
@@ -58,6 +63,11 @@ func weightsAVX2(dst []uint64, x []float32, largest float32, scale float32)
 //
 //go:noescape
 func sumWeightsAVX2(x []float32, from float32, largest float32, scale float32) uint64
+
+// splitWeightsAVX2 is splitWeights.
+//
+//go:noescape
+func splitWeightsAVX2(x []float32, from float32, over float32, largest float32, scale float32) (uint64, uint64)
 
 // sumExpAVX2 is sumExp.
 //

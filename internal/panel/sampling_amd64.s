@@ -551,52 +551,51 @@ GLOBL power0<>(SB), RODATA|NOPTR, $64
 // Requires: AVX, AVX2, AVX512DQ, AVX512F, SSE, SSE2
 TEXT ·sumWeightsAVX512(SB), NOSPLIT, $0-48
 	VMOVUPS      minusInf<>+0(SB), Z0
-	MOVSS        from+24(FP), X1
+	MOVSS        largest+28(FP), X1
 	VBROADCASTSS X1, Z1
-	MOVSS        largest+28(FP), X2
+	MOVSS        scale+32(FP), X2
 	VBROADCASTSS X2, Z2
-	MOVSS        scale+32(FP), X3
-	VBROADCASTSS X3, Z3
-	VMOVUPS      leastPower<>+0(SB), Z4
-	VMOVUPS      roundAnd40<>+0(SB), Z5
-	VMOVUPS      eighths<>+0(SB), Z6
-	VMOVUPS      power3<>+0(SB), Z7
-	VMOVUPS      power2<>+0(SB), Z8
-	VMOVUPS      power1<>+0(SB), Z9
-	VMOVUPS      power0<>+0(SB), Z10
+	VMOVUPS      leastPower<>+0(SB), Z3
+	VMOVUPS      roundAnd40<>+0(SB), Z4
+	VMOVUPS      eighths<>+0(SB), Z5
+	VMOVUPS      power3<>+0(SB), Z6
+	VMOVUPS      power2<>+0(SB), Z7
+	VMOVUPS      power1<>+0(SB), Z8
+	VMOVUPS      power0<>+0(SB), Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	MOVSS        from+24(FP), X12
+	VBROADCASTSS X12, Z12
 	MOVQ         x_base+0(FP), AX
 	MOVQ         x_len+8(FP), CX
-	VPXORD       Z11, Z11, Z11
-	VPXORD       Z12, Z12, Z12
 	SUBQ         $0x10, CX
 	JL           tail
 
 vector:
 	VMOVUPS       (AX), Z13
 	VMOVAPS       Z13, Z14
-	VSUBPS        Z2, Z14, Z14
-	VMULPS        Z3, Z14, Z14
-	VMAXPS        Z4, Z14, Z14
-	VADDPS        Z5, Z14, Z15
-	VSUBPS        Z5, Z15, Z16
-	VSUBPS        Z16, Z14, Z14
-	VPERMPS       Z6, Z15, Z17
-	VPSLLD        $0x14, Z15, Z15
-	VPADDD        Z15, Z17, Z17
-	VMULPS        Z7, Z14, Z16
-	VADDPS        Z8, Z16, Z16
-	VMULPS        Z14, Z16, Z16
-	VADDPS        Z9, Z16, Z16
-	VMULPS        Z14, Z16, Z16
-	VADDPS        Z10, Z16, Z16
-	VMULPS        Z17, Z16, Z16
-	VCMPPS        $0x1d, Z1, Z13, K1
-	VMOVAPS.Z     Z16, K1, Z16
-	VCVTPS2QQ     Y16, Z13
-	VEXTRACTF32X8 $0x01, Z16, Y14
+	VCMPPS        $0x1d, Z12, Z13, K1
+	VSUBPS        Z1, Z14, Z14
+	VMULPS        Z2, Z14, Z14
+	VMAXPS        Z3, Z14, Z14
+	VADDPS        Z4, Z14, Z13
+	VSUBPS        Z4, Z13, Z15
+	VSUBPS        Z15, Z14, Z14
+	VPERMPS       Z5, Z13, Z16
+	VPSLLD        $0x14, Z13, Z13
+	VPADDD        Z13, Z16, Z16
+	VMULPS        Z6, Z14, Z15
+	VADDPS        Z7, Z15, Z15
+	VMULPS        Z14, Z15, Z15
+	VADDPS        Z8, Z15, Z15
+	VMULPS        Z14, Z15, Z15
+	VADDPS        Z9, Z15, Z15
+	VMULPS.Z      Z16, Z15, K1, Z15
+	VCVTPS2QQ     Y15, Z13
+	VEXTRACTF32X8 $0x01, Z15, Y14
 	VCVTPS2QQ     Y14, Z14
-	VPADDQ        Z13, Z11, Z11
-	VPADDQ        Z14, Z12, Z12
+	VPADDQ        Z13, Z10, Z10
+	VPADDQ        Z14, Z11, Z11
 	ADDQ          $0x40, AX
 	SUBQ          $0x10, CX
 	JGE           vector
@@ -611,39 +610,156 @@ tail:
 	VMOVAPS       Z0, Z0
 	VMOVUPS       (AX), K1, Z0
 	VMOVAPS       Z0, Z13
-	VSUBPS        Z2, Z13, Z13
-	VMULPS        Z3, Z13, Z13
-	VMAXPS        Z4, Z13, Z13
-	VADDPS        Z5, Z13, Z2
-	VSUBPS        Z5, Z2, Z3
-	VSUBPS        Z3, Z13, Z13
-	VPERMPS       Z6, Z2, Z4
-	VPSLLD        $0x14, Z2, Z2
-	VPADDD        Z2, Z4, Z4
-	VMULPS        Z7, Z13, Z3
-	VADDPS        Z8, Z3, Z3
-	VMULPS        Z13, Z3, Z3
-	VADDPS        Z9, Z3, Z3
-	VMULPS        Z13, Z3, Z3
-	VADDPS        Z10, Z3, Z3
-	VMULPS        Z4, Z3, Z3
-	VCMPPS        $0x1d, Z1, Z0, K1
-	VMOVAPS.Z     Z3, K1, Z3
-	VCVTPS2QQ     Y3, Z0
-	VEXTRACTF32X8 $0x01, Z3, Y1
+	VCMPPS        $0x1d, Z12, Z0, K1
+	VSUBPS        Z1, Z13, Z13
+	VMULPS        Z2, Z13, Z13
+	VMAXPS        Z3, Z13, Z13
+	VADDPS        Z4, Z13, Z0
+	VSUBPS        Z4, Z0, Z1
+	VSUBPS        Z1, Z13, Z13
+	VPERMPS       Z5, Z0, Z2
+	VPSLLD        $0x14, Z0, Z0
+	VPADDD        Z0, Z2, Z2
+	VMULPS        Z6, Z13, Z1
+	VADDPS        Z7, Z1, Z1
+	VMULPS        Z13, Z1, Z1
+	VADDPS        Z8, Z1, Z1
+	VMULPS        Z13, Z1, Z1
+	VADDPS        Z9, Z1, Z1
+	VMULPS.Z      Z2, Z1, K1, Z1
+	VCVTPS2QQ     Y1, Z0
+	VEXTRACTF32X8 $0x01, Z1, Y1
 	VCVTPS2QQ     Y1, Z1
-	VPADDQ        Z0, Z11, Z11
-	VPADDQ        Z1, Z12, Z12
+	VPADDQ        Z0, Z10, Z10
+	VPADDQ        Z1, Z11, Z11
 
 done:
-	VPADDQ        Z12, Z11, Z11
-	VEXTRACTF64X4 $0x01, Z11, Y0
-	VPADDQ        Y0, Y11, Y11
-	VEXTRACTF128  $0x01, Y11, X0
-	VPADDQ        X0, X11, X11
-	VPSHUFD       $0x4e, X11, X0
-	VPADDQ        X0, X11, X11
-	MOVQ          X11, ret+40(FP)
+	VPADDQ        Z11, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VPADDQ        Y0, Y10, Y10
+	VEXTRACTF128  $0x01, Y10, X0
+	VPADDQ        X0, X10, X10
+	VPSHUFD       $0x4e, X10, X0
+	VPADDQ        X0, X10, X10
+	MOVQ          X10, ret+40(FP)
+	VZEROUPPER
+	RET
+
+// func splitWeightsAVX512(x []float32, from float32, over float32, largest float32, scale float32) (uint64, uint64)
+// Requires: AVX, AVX2, AVX512DQ, AVX512F, SSE, SSE2
+TEXT ·splitWeightsAVX512(SB), NOSPLIT, $0-56
+	VMOVUPS      minusInf<>+0(SB), Z0
+	MOVSS        largest+32(FP), X1
+	VBROADCASTSS X1, Z1
+	MOVSS        scale+36(FP), X2
+	VBROADCASTSS X2, Z2
+	VMOVUPS      leastPower<>+0(SB), Z3
+	VMOVUPS      roundAnd40<>+0(SB), Z4
+	VMOVUPS      eighths<>+0(SB), Z5
+	VMOVUPS      power3<>+0(SB), Z6
+	VMOVUPS      power2<>+0(SB), Z7
+	VMOVUPS      power1<>+0(SB), Z8
+	VMOVUPS      power0<>+0(SB), Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	MOVSS        from+24(FP), X12
+	VBROADCASTSS X12, Z12
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z14, Z14, Z14
+	MOVSS        over+28(FP), X15
+	VBROADCASTSS X15, Z15
+	MOVQ         x_base+0(FP), AX
+	MOVQ         x_len+8(FP), CX
+	SUBQ         $0x10, CX
+	JL           tail
+
+vector:
+	VMOVUPS       (AX), Z16
+	VMOVAPS       Z16, Z17
+	VCMPPS        $0x1d, Z12, Z16, K1
+	VSUBPS        Z1, Z17, Z17
+	VMULPS        Z2, Z17, Z17
+	VMAXPS        Z3, Z17, Z17
+	VADDPS        Z4, Z17, Z18
+	VSUBPS        Z4, Z18, Z19
+	VSUBPS        Z19, Z17, Z17
+	VPERMPS       Z5, Z18, Z20
+	VPSLLD        $0x14, Z18, Z18
+	VPADDD        Z18, Z20, Z20
+	VMULPS        Z6, Z17, Z19
+	VADDPS        Z7, Z19, Z19
+	VMULPS        Z17, Z19, Z19
+	VADDPS        Z8, Z19, Z19
+	VMULPS        Z17, Z19, Z19
+	VADDPS        Z9, Z19, Z19
+	VMULPS.Z      Z20, Z19, K1, Z19
+	VCVTPS2QQ     Y19, Z17
+	VEXTRACTF32X8 $0x01, Z19, Y18
+	VCVTPS2QQ     Y18, Z18
+	VPADDQ        Z17, Z10, Z10
+	VPADDQ        Z18, Z11, Z11
+	VCMPPS        $0x1d, Z15, Z16, K1
+	KSHIFTRW      $0x08, K1, K2
+	VPADDQ        Z17, Z13, K1, Z13
+	VPADDQ        Z18, Z14, K2, Z14
+	ADDQ          $0x40, AX
+	SUBQ          $0x10, CX
+	JGE           vector
+
+tail:
+	ADDQ          $0x10, CX
+	JZ            done
+	LEAQ          outside<>+0(SB), DX
+	NEGQ          CX
+	VMOVDQU32     256(DX)(CX*4), Z16
+	VPMOVD2M      Z16, K1
+	VMOVAPS       Z0, Z0
+	VMOVUPS       (AX), K1, Z0
+	VMOVAPS       Z0, Z16
+	VCMPPS        $0x1d, Z12, Z0, K1
+	VSUBPS        Z1, Z16, Z16
+	VMULPS        Z2, Z16, Z16
+	VMAXPS        Z3, Z16, Z16
+	VADDPS        Z4, Z16, Z1
+	VSUBPS        Z4, Z1, Z2
+	VSUBPS        Z2, Z16, Z16
+	VPERMPS       Z5, Z1, Z3
+	VPSLLD        $0x14, Z1, Z1
+	VPADDD        Z1, Z3, Z3
+	VMULPS        Z6, Z16, Z2
+	VADDPS        Z7, Z2, Z2
+	VMULPS        Z16, Z2, Z2
+	VADDPS        Z8, Z2, Z2
+	VMULPS        Z16, Z2, Z2
+	VADDPS        Z9, Z2, Z2
+	VMULPS.Z      Z3, Z2, K1, Z2
+	VCVTPS2QQ     Y2, Z1
+	VEXTRACTF32X8 $0x01, Z2, Y2
+	VCVTPS2QQ     Y2, Z2
+	VPADDQ        Z1, Z10, Z10
+	VPADDQ        Z2, Z11, Z11
+	VCMPPS        $0x1d, Z15, Z0, K1
+	KSHIFTRW      $0x08, K1, K2
+	VPADDQ        Z1, Z13, K1, Z13
+	VPADDQ        Z2, Z14, K2, Z14
+
+done:
+	VPADDQ        Z11, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VPADDQ        Y0, Y10, Y10
+	VEXTRACTF128  $0x01, Y10, X0
+	VPADDQ        X0, X10, X10
+	VPSHUFD       $0x4e, X10, X0
+	VPADDQ        X0, X10, X10
+	MOVQ          X10, ret+40(FP)
+	VPADDQ        Z14, Z13, Z13
+	VEXTRACTF64X4 $0x01, Z13, Y0
+	VPADDQ        Y0, Y13, Y13
+	VEXTRACTF128  $0x01, Y13, X0
+	VPADDQ        X0, X13, X13
+	VPSHUFD       $0x4e, X13, X0
+	VPADDQ        X0, X13, X13
+	MOVQ          X13, ret1+48(FP)
 	VZEROUPPER
 	RET
 
@@ -1588,25 +1704,26 @@ done:
 // Requires: AVX, AVX2, SSE, SSE2
 TEXT ·sumWeightsAVX2(SB), NOSPLIT, $0-48
 	VMOVUPS      minusInf<>+0(SB), Y0
-	MOVSS        from+24(FP), X1
+	MOVSS        largest+28(FP), X1
 	VBROADCASTSS X1, Y1
-	MOVSS        largest+28(FP), X2
+	MOVSS        scale+32(FP), X2
 	VBROADCASTSS X2, Y2
-	MOVSS        scale+32(FP), X3
-	VBROADCASTSS X3, Y3
-	VMOVUPS      whole<>+0(SB), Y4
+	VMOVUPS      whole<>+0(SB), Y3
+	VPXOR        Y4, Y4, Y4
+	VPXOR        Y5, Y5, Y5
+	MOVSS        from+24(FP), X6
+	VBROADCASTSS X6, Y6
 	MOVQ         x_base+0(FP), AX
 	MOVQ         x_len+8(FP), CX
-	VPXOR        Y5, Y5, Y5
-	VPXOR        Y6, Y6, Y6
 	SUBQ         $0x08, CX
 	JL           tail
 
 vector:
 	VMOVUPS      (AX), Y7
 	VMOVAPS      Y7, Y8
-	VSUBPS       Y2, Y8, Y8
-	VMULPS       Y3, Y8, Y8
+	VCMPPS       $0x1d, Y6, Y7, Y7
+	VSUBPS       Y1, Y8, Y8
+	VMULPS       Y2, Y8, Y8
 	VMAXPS       leastPower<>+0(SB), Y8, Y8
 	VADDPS       roundAnd40<>+0(SB), Y8, Y9
 	VSUBPS       roundAnd40<>+0(SB), Y9, Y10
@@ -1621,17 +1738,16 @@ vector:
 	VMULPS       Y8, Y10, Y10
 	VADDPS       power0<>+0(SB), Y10, Y10
 	VMULPS       Y11, Y10, Y10
-	VCMPPS       $0x1d, Y1, Y7, Y7
 	VANDPS       Y7, Y10, Y10
 	VCVTPS2PD    X10, Y7
 	VEXTRACTF128 $0x01, Y10, X8
 	VCVTPS2PD    X8, Y8
-	VADDPD       Y4, Y7, Y7
-	VPSUBQ       Y4, Y7, Y7
-	VADDPD       Y4, Y8, Y8
-	VPSUBQ       Y4, Y8, Y8
-	VPADDQ       Y7, Y5, Y5
-	VPADDQ       Y8, Y6, Y6
+	VADDPD       Y3, Y7, Y7
+	VPSUBQ       Y3, Y7, Y7
+	VADDPD       Y3, Y8, Y8
+	VPSUBQ       Y3, Y8, Y8
+	VPADDQ       Y7, Y4, Y4
+	VPADDQ       Y8, Y5, Y5
 	ADDQ         $0x20, AX
 	SUBQ         $0x08, CX
 	JGE          vector
@@ -1645,41 +1761,166 @@ tail:
 	VMASKMOVPS   (AX), Y7, Y8
 	VBLENDVPS    Y7, Y8, Y0, Y8
 	VMOVAPS      Y8, Y0
-	VSUBPS       Y2, Y0, Y0
-	VMULPS       Y3, Y0, Y0
+	VCMPPS       $0x1d, Y6, Y8, Y6
+	VSUBPS       Y1, Y0, Y0
+	VMULPS       Y2, Y0, Y0
 	VMAXPS       leastPower<>+0(SB), Y0, Y0
-	VADDPS       roundAnd40<>+0(SB), Y0, Y2
-	VSUBPS       roundAnd40<>+0(SB), Y2, Y3
-	VSUBPS       Y3, Y0, Y0
-	VPERMPS      eighths<>+0(SB), Y2, Y7
-	VPSLLD       $0x14, Y2, Y2
-	VPADDD       Y2, Y7, Y7
-	VMULPS       power3<>+0(SB), Y0, Y3
-	VADDPS       power2<>+0(SB), Y3, Y3
-	VMULPS       Y0, Y3, Y3
-	VADDPS       power1<>+0(SB), Y3, Y3
-	VMULPS       Y0, Y3, Y3
-	VADDPS       power0<>+0(SB), Y3, Y3
-	VMULPS       Y7, Y3, Y3
-	VCMPPS       $0x1d, Y1, Y8, Y0
-	VANDPS       Y0, Y3, Y3
-	VCVTPS2PD    X3, Y0
-	VEXTRACTF128 $0x01, Y3, X1
+	VADDPS       roundAnd40<>+0(SB), Y0, Y1
+	VSUBPS       roundAnd40<>+0(SB), Y1, Y2
+	VSUBPS       Y2, Y0, Y0
+	VPERMPS      eighths<>+0(SB), Y1, Y7
+	VPSLLD       $0x14, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	VMULPS       power3<>+0(SB), Y0, Y2
+	VADDPS       power2<>+0(SB), Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VADDPS       power1<>+0(SB), Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VADDPS       power0<>+0(SB), Y2, Y2
+	VMULPS       Y7, Y2, Y2
+	VANDPS       Y6, Y2, Y2
+	VCVTPS2PD    X2, Y0
+	VEXTRACTF128 $0x01, Y2, X1
 	VCVTPS2PD    X1, Y1
-	VADDPD       Y4, Y0, Y0
-	VPSUBQ       Y4, Y0, Y0
-	VADDPD       Y4, Y1, Y1
-	VPSUBQ       Y4, Y1, Y1
-	VPADDQ       Y0, Y5, Y5
-	VPADDQ       Y1, Y6, Y6
+	VADDPD       Y3, Y0, Y0
+	VPSUBQ       Y3, Y0, Y0
+	VADDPD       Y3, Y1, Y1
+	VPSUBQ       Y3, Y1, Y1
+	VPADDQ       Y0, Y4, Y4
+	VPADDQ       Y1, Y5, Y5
 
 done:
-	VPADDQ       Y6, Y5, Y5
-	VEXTRACTF128 $0x01, Y5, X0
-	VPADDQ       X0, X5, X5
-	VPSHUFD      $0x4e, X5, X0
-	VPADDQ       X0, X5, X5
-	MOVQ         X5, ret+40(FP)
+	VPADDQ       Y5, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X0
+	VPADDQ       X0, X4, X4
+	VPSHUFD      $0x4e, X4, X0
+	VPADDQ       X0, X4, X4
+	MOVQ         X4, ret+40(FP)
+	VZEROUPPER
+	RET
+
+// func splitWeightsAVX2(x []float32, from float32, over float32, largest float32, scale float32) (uint64, uint64)
+// Requires: AVX, AVX2, SSE, SSE2
+TEXT ·splitWeightsAVX2(SB), NOSPLIT, $0-56
+	VMOVUPS      minusInf<>+0(SB), Y0
+	MOVSS        largest+32(FP), X1
+	VBROADCASTSS X1, Y1
+	MOVSS        scale+36(FP), X2
+	VBROADCASTSS X2, Y2
+	VMOVUPS      whole<>+0(SB), Y3
+	VPXOR        Y4, Y4, Y4
+	VPXOR        Y5, Y5, Y5
+	MOVSS        from+24(FP), X6
+	VBROADCASTSS X6, Y6
+	VPXOR        Y7, Y7, Y7
+	VPXOR        Y8, Y8, Y8
+	MOVSS        over+28(FP), X9
+	VBROADCASTSS X9, Y9
+	MOVQ         x_base+0(FP), AX
+	MOVQ         x_len+8(FP), CX
+	SUBQ         $0x08, CX
+	JL           tail
+
+vector:
+	VMOVUPS      (AX), Y10
+	VMOVAPS      Y10, Y11
+	VCMPPS       $0x1d, Y6, Y10, Y12
+	VSUBPS       Y1, Y11, Y11
+	VMULPS       Y2, Y11, Y11
+	VMAXPS       leastPower<>+0(SB), Y11, Y11
+	VADDPS       roundAnd40<>+0(SB), Y11, Y13
+	VSUBPS       roundAnd40<>+0(SB), Y13, Y14
+	VSUBPS       Y14, Y11, Y11
+	VPERMPS      eighths<>+0(SB), Y13, Y15
+	VPSLLD       $0x14, Y13, Y13
+	VPADDD       Y13, Y15, Y15
+	VMULPS       power3<>+0(SB), Y11, Y14
+	VADDPS       power2<>+0(SB), Y14, Y14
+	VMULPS       Y11, Y14, Y14
+	VADDPS       power1<>+0(SB), Y14, Y14
+	VMULPS       Y11, Y14, Y14
+	VADDPS       power0<>+0(SB), Y14, Y14
+	VMULPS       Y15, Y14, Y14
+	VANDPS       Y12, Y14, Y14
+	VCVTPS2PD    X14, Y11
+	VEXTRACTF128 $0x01, Y14, X12
+	VCVTPS2PD    X12, Y12
+	VADDPD       Y3, Y11, Y11
+	VPSUBQ       Y3, Y11, Y11
+	VADDPD       Y3, Y12, Y12
+	VPSUBQ       Y3, Y12, Y12
+	VPADDQ       Y11, Y4, Y4
+	VPADDQ       Y12, Y5, Y5
+	VCMPPS       $0x1d, Y9, Y10, Y10
+	VPMOVSXDQ    X10, Y13
+	VEXTRACTF128 $0x01, Y10, X10
+	VPMOVSXDQ    X10, Y10
+	VPAND        Y11, Y13, Y13
+	VPAND        Y12, Y10, Y10
+	VPADDQ       Y13, Y7, Y7
+	VPADDQ       Y10, Y8, Y8
+	ADDQ         $0x20, AX
+	SUBQ         $0x08, CX
+	JGE          vector
+
+tail:
+	ADDQ         $0x08, CX
+	JZ           done
+	LEAQ         outside<>+0(SB), DX
+	NEGQ         CX
+	VMOVDQU      256(DX)(CX*4), Y10
+	VMASKMOVPS   (AX), Y10, Y11
+	VBLENDVPS    Y10, Y11, Y0, Y11
+	VMOVAPS      Y11, Y0
+	VCMPPS       $0x1d, Y6, Y11, Y6
+	VSUBPS       Y1, Y0, Y0
+	VMULPS       Y2, Y0, Y0
+	VMAXPS       leastPower<>+0(SB), Y0, Y0
+	VADDPS       roundAnd40<>+0(SB), Y0, Y1
+	VSUBPS       roundAnd40<>+0(SB), Y1, Y2
+	VSUBPS       Y2, Y0, Y0
+	VPERMPS      eighths<>+0(SB), Y1, Y10
+	VPSLLD       $0x14, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VMULPS       power3<>+0(SB), Y0, Y2
+	VADDPS       power2<>+0(SB), Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VADDPS       power1<>+0(SB), Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VADDPS       power0<>+0(SB), Y2, Y2
+	VMULPS       Y10, Y2, Y2
+	VANDPS       Y6, Y2, Y2
+	VCVTPS2PD    X2, Y0
+	VEXTRACTF128 $0x01, Y2, X1
+	VCVTPS2PD    X1, Y1
+	VADDPD       Y3, Y0, Y0
+	VPSUBQ       Y3, Y0, Y0
+	VADDPD       Y3, Y1, Y1
+	VPSUBQ       Y3, Y1, Y1
+	VPADDQ       Y0, Y4, Y4
+	VPADDQ       Y1, Y5, Y5
+	VCMPPS       $0x1d, Y9, Y11, Y2
+	VPMOVSXDQ    X2, Y3
+	VEXTRACTF128 $0x01, Y2, X2
+	VPMOVSXDQ    X2, Y2
+	VPAND        Y0, Y3, Y3
+	VPAND        Y1, Y2, Y2
+	VPADDQ       Y3, Y7, Y7
+	VPADDQ       Y2, Y8, Y8
+
+done:
+	VPADDQ       Y5, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X0
+	VPADDQ       X0, X4, X4
+	VPSHUFD      $0x4e, X4, X0
+	VPADDQ       X0, X4, X4
+	MOVQ         X4, ret+40(FP)
+	VPADDQ       Y8, Y7, Y7
+	VEXTRACTF128 $0x01, Y7, X0
+	VPADDQ       X0, X7, X7
+	VPSHUFD      $0x4e, X7, X0
+	VPADDQ       X0, X7, X7
+	MOVQ         X7, ret1+48(FP)
 	VZEROUPPER
 	RET
 

@@ -52,8 +52,13 @@ func TestWeightsFarOut(t *testing.T) {
 			k.Weights(w, []float32{c.x}, c.largest, c.scale)
 			assert.EqualValues(t, c.want, w[0], "%+v", c)
 			assert.Zero(t, w[1])
-			sum := k.SumWeights([]float32{c.x}, -inf, c.largest, c.scale)
+			sum, over := k.SplitWeights([]float32{c.x}, -inf, c.largest, c.largest, c.scale)
+			assert.Equal(t, sum, k.SumWeights([]float32{c.x}, -inf, c.largest, c.scale))
 			assert.EqualValues(t, c.want, sum, "%+v", c)
+			if c.x != c.largest {
+				c.want = 0
+			}
+			assert.EqualValues(t, c.want, over, "%+v", c)
 		}
 	})
 }
@@ -118,6 +123,11 @@ func every(t testing.TB, k *panel.Kernels, x []float32, from, to, scale float32)
 	for i, v := range values[:found] {
 		results = append(results, uint64(math.Float32bits(v)), uint64(ids[i]))
 	}
+	place := append(make([]float32, 0, n+panel.FilterRoom), x...)
+	require.Equal(t, found, k.Filter(place[:n+panel.FilterRoom], ids, place, from, to))
+	for i, v := range values[:found] {
+		require.Equal(t, math.Float32bits(v), math.Float32bits(place[i]), "in place")
+	}
 	if top-top != 0 { // infinite
 		return results
 	}
@@ -127,7 +137,9 @@ func every(t testing.TB, k *panel.Kernels, x []float32, from, to, scale float32)
 	}
 	k.Weights(w, x, top, scale)
 	require.EqualValues(t, guard, w[len(w)-1])
-	return append(append(results, w...), k.SumWeights(x, from, top, scale), math.Float64bits(k.SumExp(x, top)))
+	sum, over := k.SplitWeights(x, from, to, top, scale)
+	require.Equal(t, sum, k.SumWeights(x, from, top, scale))
+	return append(append(results, w...), sum, over, math.Float64bits(k.SumExp(x, top)))
 }
 
 func TestSamplingKernelsAreTheSameAtEveryLevel(t *testing.T) {
@@ -173,6 +185,27 @@ func FuzzSampling(f *testing.F) {
 	})
 }
 
+// More than one call of a kernel takes.
+func TestSumsOfLongRows(t *testing.T) {
+	x := randomFloats(rand.New(rand.NewPCG(57, 58)), 3<<16+5)
+	want, portable := 0.0, kernelsOf(t, "portable")
+	var w, over uint64
+	top := portable.Max(x)
+	for from := 0; from < len(x); from += 1 << 16 {
+		part := x[from:min(from+1<<16, len(x))]
+		want += portable.SumExp(part, top)
+		w += portable.SumWeights(part, -1, top, 2)
+		over += portable.SumWeights(part, 1, top, 2)
+	}
+	eachLevel(t, func(t *testing.T, k *panel.Kernels) {
+		assert.Equal(t, math.Float64bits(want), math.Float64bits(k.SumExp(x, top)))
+		assert.Equal(t, w, k.SumWeights(x, -1, top, 2))
+		sum, above := k.SplitWeights(x, -1, 1, top, 2)
+		assert.Equal(t, w, sum)
+		assert.Equal(t, over, above)
+	})
+}
+
 func TestSamplingKernelsAllocateNothing(t *testing.T) {
 	eachLevel(t, func(t *testing.T, k *panel.Kernels) {
 		x, w := make([]float32, 50), make([]uint64, 64)
@@ -180,7 +213,8 @@ func TestSamplingKernelsAllocateNothing(t *testing.T) {
 		assert.Zero(t, testing.AllocsPerRun(10, func() {
 			k.Filter(values, ids, x, -1, 1)
 			k.Weights(w, x, 0, 1)
-			w[0] = k.SumWeights(x, 0, 0, 1) + uint64(k.SumExp(x, 0)) + uint64(k.Count(x, k.Max(x))+k.ArgMax(x))
+			w[0], w[1] = k.SplitWeights(x, 0, 0, 0, 1)
+			w[2] = k.SumWeights(x, 0, 0, 1) + uint64(k.SumExp(x, 0)) + uint64(k.Count(x, k.Max(x))+k.ArgMax(x))
 		}))
 	})
 }
@@ -202,6 +236,7 @@ func BenchmarkSampling(b *testing.B) {
 			{"Filter/half", func() { k.Filter(values, ids, x, 0, inf) }},
 			{"Weights", func() { k.Weights(w, x, 5, 1) }},
 			{"SumWeights", func() { k.SumWeights(x, -1, 5, 1) }},
+			{"SplitWeights", func() { k.SplitWeights(x, -1, 1, 5, 1) }},
 			{"SumExp", func() { k.SumExp(x, 5) }},
 		} {
 			b.Run(level+"/"+c.name, func(b *testing.B) {

@@ -70,7 +70,8 @@ func main() {
 			count(w)
 			filter(w)
 			weights(w)
-			sumWeights(w)
+			sumWeights(w, false)
+			sumWeights(w, true)
 			sumExp(w)
 		}
 	default:

@@ -60,19 +60,6 @@ func (e *elements) padded(slice int, pad reg.VecVirtual) reg.VecVirtual {
 	return v
 }
 
-// lanesWhere zeroes the lanes of v where x doesn't compare so with y.
-func (w width) lanesWhere(v reg.VecVirtual, predicate uint64, y Op, x reg.VecVirtual) {
-	if w.bytes == 64 {
-		k := K()
-		VCMPPS(Imm(predicate), y, x, k)
-		VMOVAPS_Z(v, k, v)
-		return
-	}
-	m := w.register()
-	VCMPPS(Imm(predicate), y, x, m)
-	VANDPS(m, v, v)
-}
-
 // most writes the largest value.
 func most(w width) {
 	begin("largest", w, "func(x []float32) float32")
@@ -131,20 +118,16 @@ func count(w width) {
 // nil, at most to. It returns them as an opmask too at the level that has those.
 func (w width) bits(n reg.GPVirtual, v, from, to reg.VecVirtual) reg.Register {
 	if w.bytes == 64 {
-		k := K()
-		VCMPPS(Imm(atLeast), from, v, k)
+		k := w.compare(atLeast, from, v)
 		if to != nil {
 			VCMPPS(Imm(atMost), to, v, k, k)
 		}
 		KMOVW(k, n)
 		return k
 	}
-	m := w.register()
-	VCMPPS(Imm(atLeast), from, v, m)
+	m := w.compare(atLeast, from, v)
 	if to != nil {
-		under := w.register()
-		VCMPPS(Imm(atMost), to, v, under)
-		VANDPS(under, m, m)
+		VANDPS(w.compare(atMost, to, v), m, m)
 	}
 	VMOVMSKPS(m, n)
 	return nil
@@ -299,10 +282,11 @@ func eighths() Mem {
 	})
 }
 
-// power returns the unrounded weights of x, which is used up. What is added to
+// power returns the unrounded weights of x, which is used up; where a mask of compare
+// is given, of its lanes, and 0 in the others. What is added to
 // round to eighths also adds 40, so that the sum's low bits, moved up, are what to
 // add to an exponent; those below the exponent choose the eighth.
-func (p weigher) power(x reg.VecVirtual) reg.VecVirtual {
+func (p weigher) power(x reg.VecVirtual, mask reg.Register) reg.VecVirtual {
 	n, s, scale := p.register(), p.register(), p.register()
 	VSUBPS(p.largest, x, x)
 	VMULPS(p.scale, x, x)
@@ -319,7 +303,15 @@ func (p weigher) power(x reg.VecVirtual) reg.VecVirtual {
 		VMULPS(x, s, s)
 	}
 	VADDPS(p.coefficients[3], s, s)
-	VMULPS(scale, s, s)
+	switch {
+	case mask == nil:
+		VMULPS(scale, s, s)
+	case p.bytes == 64:
+		VMULPS_Z(scale, s, mask, s)
+	default:
+		VMULPS(scale, s, s)
+		VANDPS(mask, s, s)
+	}
 	return s
 }
 
@@ -360,7 +352,7 @@ func weights(w width) {
 		Label("begin")
 	}
 	w.vectors([]reg.GPVirtual{at}, left, func(e *elements) {
-		for i, v := range p.integers(p.power(e.padded(0, pad))) {
+		for i, v := range p.integers(p.power(e.padded(0, pad), nil)) {
 			VMOVUPS(v, Mem{Base: dst, Disp: i * w.bytes})
 		}
 		ADDQ(U32(uint32(2*w.bytes)), dst)
@@ -368,27 +360,73 @@ func weights(w width) {
 	end()
 }
 
-// sumWeights writes the sum of the weights of values that reach a least one.
-func sumWeights(w width) {
-	begin("sumWeights", w, "func(x []float32, from, largest, scale float32) uint64")
-	pad, from, p := w.minusInf(), w.broadcast("from"), newWeigher(w)
+// sumWeights writes the sum of the weights of values that are at least from; or, for
+// splitWeights, the sum of those that are also at least over too.
+func sumWeights(w width, split bool) {
+	params, results := []string{"from"}, 1
+	if split {
+		begin("splitWeights", w, "func(x []float32, from, over, largest, scale float32) (uint64, uint64)")
+		params, results = []string{"from", "over"}, 2
+	} else {
+		begin("sumWeights", w, "func(x []float32, from, largest, scale float32) uint64")
+	}
+	pad, p := w.minusInf(), newWeigher(w)
+	var least []reg.VecVirtual
+	var sums [][]reg.VecVirtual
+	for _, name := range params {
+		sum := []reg.VecVirtual{w.register(), w.register()}
+		w.zero(sum[0])
+		w.zero(sum[1])
+		least, sums = append(least, w.broadcast(name)), append(sums, sum)
+	}
 	at := base("x")
 	left := Load(Param("x").Len(), GP64()).(reg.GPVirtual)
-	sums := []reg.VecVirtual{w.register(), w.register()}
-	for _, s := range sums {
-		w.zero(s)
-	}
 	w.vectors([]reg.GPVirtual{at}, left, func(e *elements) {
 		x, v := e.padded(0, pad), w.register()
 		VMOVAPS(x, v)
-		v = p.power(v)
-		w.lanesWhere(v, atLeast, from, x)
-		for i, n := range p.integers(v) {
-			VPADDQ(n, sums[i], sums[i])
+		n := p.integers(p.power(v, w.compare(atLeast, least[0], x)))
+		for i, s := range sums[0] {
+			VPADDQ(n[i], s, s)
+		}
+		if split {
+			w.addWhere(sums[1], n, w.compare(atLeast, least[1], x))
 		}
 	})
-	Store(w.fold(sums, 8, VPADDQ), ReturnIndex(0))
+	for i := range results {
+		Store(w.fold(sums[i], 8, VPADDQ), ReturnIndex(i))
+	}
 	end()
+}
+
+// compare returns a mask of the lanes where x compares so with y.
+func (w width) compare(predicate uint64, y, x reg.VecVirtual) reg.Register {
+	if w.bytes == 64 {
+		k := K()
+		VCMPPS(Imm(predicate), y, x, k)
+		return k
+	}
+	m := w.register()
+	VCMPPS(Imm(predicate), y, x, m)
+	return m
+}
+
+// addWhere adds integers, in two registers, to sums where a mask of compare has them.
+func (w width) addWhere(sums []reg.VecVirtual, n [2]reg.VecVirtual, mask reg.Register) {
+	if w.bytes == 64 {
+		high := K()
+		KSHIFTRW(Imm(8), mask, high)
+		VPADDQ(n[0], sums[0], mask, sums[0])
+		VPADDQ(n[1], sums[1], high, sums[1])
+		return
+	}
+	high, low := w.register(), w.register()
+	VPMOVSXDQ(w.half(mask.(reg.VecVirtual)), low)
+	VEXTRACTF128(Imm(1), mask, w.half(high))
+	VPMOVSXDQ(w.half(high), high)
+	VPAND(n[0], low, low)
+	VPAND(n[1], high, high)
+	VPADDQ(low, sums[0], sums[0])
+	VPADDQ(high, sums[1], sums[1])
 }
 
 // sumExp writes the sum of powers of e in 16 sums of float64.

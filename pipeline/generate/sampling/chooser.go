@@ -89,8 +89,8 @@ func (c *Chooser) Choose(logits []float32, tokens []int32) (int32, error) {
 		return c.fromSet(s, len(tokens))
 	}
 	if c.changes.any(len(tokens)) {
-		s.row = append(s.row[:0], logits...)
-		logits = s.row
+		s.changed = append(s.changed[:0], logits...)
+		logits = s.changed
 		c.changes.row(logits, tokens)
 	}
 	return c.fromRow(s, logits, len(tokens))
@@ -175,7 +175,7 @@ func (c *Chooser) least(largest float32) float32 {
 	least := float64(largest) + c.minP
 	rounded := float32(max(least, -math.MaxFloat32))
 	if float64(rounded) < least {
-		rounded = next(rounded)
+		rounded = above(rounded)
 	}
 	return rounded
 }

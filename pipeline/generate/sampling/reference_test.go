@@ -262,7 +262,7 @@ func sorted(row []float32) (ids []int32, logits []float32) {
 
 func TestChoicesAreThoseOfTheDefinition(t *testing.T) {
 	n := 20000
-	if testing.Short() {
+	if testing.Short() || race {
 		n = 2000
 	}
 	rng, c := rand.New(rand.NewPCG(1, 2)), new(Chooser)
@@ -280,7 +280,11 @@ func TestLongRowsAgainstTheDefinition(t *testing.T) {
 		for i := range row {
 			row[i] = float32(rng.NormFloat64() * spread)
 		}
-		for range 12 {
+		times := 12
+		if testing.Short() || race {
+			times = 2
+		}
+		for range times {
 			p, tokens := randomParams(rng, len(row))
 			compare(t, c, p, row, tokens)
 			p.TopK, p.TopP, p.MinP = 0, 0.95, 0

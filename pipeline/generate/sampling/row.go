@@ -49,40 +49,42 @@ func (c *Chooser) fromRow(s *scratch, logits []float32, position int) (int32, er
 	case len(logits) > maxRow:
 		return 0, fmt.Errorf("a row of %d logits: up to %d can be sampled from", len(logits), maxRow)
 	}
-	s.begin(logits, largest)
+	r := row{s, logits, largest}
+	r.begin()
 	kept := everything
-	if k := c.params.TopK; k > 0 {
+	if k := c.params.TopK; k > 0 && k < len(logits) {
 		// At a scale of 0 each weighs the same.
-		if all := s.sum(0, everything); uint64(k) < all/panel.WeightOne {
-			kept = s.reach(0, uint64(k)*panel.WeightOne, everything, all).prefix
-		}
+		kept = r.reach(0, kept, func(total uint64) uint64 { return min(uint64(k)*panel.WeightOne, total) }).prefix
 	}
 	if c.nucleus() {
-		total := s.sum(unchanged, kept)
-		kept = s.reach(unchanged, share(c.params.TopP, total), kept, total).prefix
+		kept = r.reach(unchanged, kept, func(total uint64) uint64 { return share(c.params.TopP, total) }).prefix
 	}
 	if c.params.MinP > 0 {
-		kept = kept.shorter(prefix{value: previous(c.least(largest))})
+		kept = kept.shorter(prefix{value: below(c.least(largest))})
 	}
-	total := s.sum(c.scale, kept)
-	return s.reach(c.scale, c.draw(total, position), kept, total).id, nil
+	return r.reach(c.scale, kept, func(total uint64) uint64 { return c.draw(total, position) }).id, nil
 }
 
-// begin prepares to work on a row.
-func (s *scratch) begin(logits []float32, largest float32) {
-	s.find.row, s.find.largest = logits, largest
-	s.ids, s.values = s.ids[:0], s.values[:0]
-	if len(logits) >= long {
-		s.top(logits, headSize)
-		s.sort(len(s.ids))
+// row is a row of logits at work. If it is long, the candidates are its head.
+type row struct {
+	*scratch
+	logits  []float32
+	largest float32
+}
+
+func (r row) begin() {
+	r.ids, r.values = r.ids[:0], r.values[:0]
+	if len(r.logits) >= long {
+		r.top(r.logits, headSize)
+		r.sort(len(r.ids))
 	}
 }
 
-// headed returns the weights of the head, if there is one, and how many of them are
-// in a prefix.
-func (s *scratch) headed(scale float32, within prefix) ([]uint64, int) {
-	w := s.weigh(s.values, s.find.largest, scale)
-	for i, v := range s.values {
+// weighHead returns the weights of the head, and how many of them are in a prefix.
+func (r row) weighHead(scale float32, within prefix) ([]uint64, int) {
+	w := r.head[:len(r.values)]
+	simd.Weights(r.head[:], r.values, r.largest, scale)
+	for i, v := range r.values {
 		if v == within.value && within.equal > 0 {
 			within.equal--
 		} else if !(v > within.value) {
@@ -92,48 +94,10 @@ func (s *scratch) headed(scale float32, within prefix) ([]uint64, int) {
 	return w, len(w)
 }
 
-// sum returns the sum of the weights of a prefix.
-func (s *scratch) sum(scale float32, of prefix) uint64 {
-	if w, n := s.headed(scale, of); n < len(w) {
-		return sum(w[:n])
-	}
-	total := simd.SumWeights(s.find.row, next(of.value), s.find.largest, scale)
-	if of.equal > 0 {
-		s.one[0] = of.value
-		total += uint64(of.equal) * s.weigh(s.one[:], s.find.largest, scale)[0]
-	}
-	return total
-}
-
 // crossing is the token at which a sum is reached, with the prefix that ends there.
 type crossing struct {
 	prefix
 	id int32
-}
-
-// reach returns the token at which the sum of the weights reaches target, of a prefix
-// whose sum is total, which is at least target.
-func (s *scratch) reach(scale float32, target uint64, within prefix, total uint64) crossing {
-	w, n := s.headed(scale, within)
-	i, before := reach(w[:n], target)
-	if i < n {
-		return crossingAt(s.ids, s.values, i)
-	}
-	f := &s.find
-	f.scale, f.target = scale, target
-	f.low, f.high, f.above, f.inside = within.value, f.largest, 0, total
-	if within.equal == 0 {
-		f.low = next(f.low)
-	}
-	if n > 0 {
-		// Of those that are equal to the head's last some may be behind it.
-		f.high = s.values[n-1]
-		for ; n > 0 && s.values[n-1] == f.high; n-- {
-			before -= w[n-1]
-		}
-		f.above, f.inside = before, total-before
-	}
-	return f.find(s)
 }
 
 // crossingAt returns the crossing at the i-th of tokens that are in order, and that
@@ -144,4 +108,78 @@ func crossingAt(ids []int32, values []float32, i int) crossing {
 		c.equal++
 	}
 	return c
+}
+
+// reach returns the token at which the sum of the weights of a prefix reaches a
+// target, which depends on the prefix's total and is from 1 to that.
+func (r row) reach(scale float32, within prefix, target func(total uint64) uint64) crossing {
+	w, n := r.weighHead(scale, within)
+	head := sum(w[:n])
+	if n < len(w) { // the prefix ends in the head
+		i, _ := reach(w[:n], target(head))
+		return crossingAt(r.ids, r.values, i)
+	}
+	f := finder{largest: r.largest, scale: scale, low: within.value, high: r.largest}
+	if within.equal == 0 {
+		f.low = above(f.low)
+	}
+	if n > 0 {
+		// Of those that are equal to the head's last some may be behind it.
+		f.high, f.above = r.values[n-1], head
+		for i := n; i > 0 && r.values[i-1] == f.high; i-- {
+			f.above -= w[i-1]
+		}
+	}
+
+	var g guess
+	if len(r.logits) > few {
+		g = f.guess(r.scratch, r.logits, head, target)
+	}
+	total := r.total(scale, within, &g)
+	f.target = target(total)
+	if i, _ := reach(w, f.target); i < n {
+		return crossingAt(r.ids, r.values, i)
+	}
+	switch {
+	case !g.made:
+	case g.above >= f.target: // the token is above the guess
+		f.low = above(g.to)
+	default:
+		if g.to < f.high {
+			f.high, f.above = g.to, g.above
+		}
+		values, ids := r.between(g.from, f.high)
+		if sum := f.above + simd.SumWeights(values, g.from, f.largest, scale); sum >= f.target {
+			f.low = g.from
+			return f.among(r.scratch, values, ids)
+		} else if g.from > f.low { // it is below the guess
+			f.high, f.above = below(g.from), sum
+		}
+	}
+	values, ids := r.between(f.low, f.high)
+	return f.among(r.scratch, values, ids)
+}
+
+// total returns the sum of the weights of a prefix. If there is a guess, it also gets
+// the sum of what is above it.
+func (r row) total(scale float32, within prefix, g *guess) uint64 {
+	total, from := uint64(0), above(within.value)
+	if g.made {
+		total, g.above = simd.SplitWeights(r.logits, from, above(g.to), r.largest, scale)
+	} else {
+		total = simd.SumWeights(r.logits, from, r.largest, scale)
+	}
+	if within.equal > 0 {
+		r.one[0] = within.value
+		total += uint64(within.equal) * r.weigh(r.one[:], r.largest, scale)[0]
+	}
+	return total
+}
+
+// between returns the logits in a range, with their tokens.
+func (r row) between(from, to float32) ([]float32, []int32) {
+	room := len(r.logits) + panel.FilterRoom
+	r.inside, r.tokens = resize(r.inside, room), resize(r.tokens, room)
+	n := simd.Filter(r.inside, r.tokens, r.logits, from, to)
+	return r.inside[:n], r.tokens[:n]
 }

@@ -28,13 +28,15 @@ type scratch struct {
 
 	keys    []uint64
 	weights []uint64
-	row     []float32 // a changed copy of the logits
+	changed []float32 // a copy of the logits
 	maxima  []float32
+	sample  []float32
+	counted []float32
+	inside  []float32 // the logits in a finder's range
+	tokens  []int32   // their tokens
+	places  []int32
 	one     [1]float32
-
-	find   finder
-	counts [buckets]int32
-	sums   [buckets]uint64
+	head    [headSize]uint64 // weights
 }
 
 var pool = sync.Pool{New: func() any { return new(scratch) }}
@@ -54,22 +56,6 @@ func (s *scratch) weigh(logits []float32, largest, scale float32) []uint64 {
 
 // resize returns x with a length of n, and with other contents.
 func resize[T any](x []T, n int) []T { return slices.Grow(x[:0], n)[:n] }
-
-// next and previous return the neighbours of x, which is finite or points away from
-// infinity.
-func next(x float32) float32     { return math.Nextafter32(x, float32(math.Inf(1))) }
-func previous(x float32) float32 { return math.Nextafter32(x, float32(math.Inf(-1))) }
-
-// ordered maps numbers to integers of the same order. Both zeros are the same.
-func ordered(x float32) uint32 {
-	b := math.Float32bits(x + 0)
-	return b ^ (uint32(int32(b)>>31) | 1<<31)
-}
-
-// number is the inverse of ordered.
-func number(o uint32) float32 {
-	return math.Float32frombits(o ^ (^uint32(int32(o)>>31) | 1<<31))
-}
 
 // sort orders the first n candidates: the largest value first, and of equal ones the
 // lower id.

@@ -15,10 +15,11 @@ const stretches = 1024
 func (s *scratch) top(x []float32, k int) {
 	k = min(k, len(x))
 	s.ids, s.values = resize(s.ids, len(x)+panel.FilterRoom), resize(s.values, len(x)+panel.FilterRoom)
-	least, exact := float32(math.Inf(-1)), true
-	if k > 0 {
-		least, exact = s.least(x, k)
+	if k == 0 {
+		s.ids, s.values = s.ids[:0], s.values[:0]
+		return
 	}
+	least, exact := s.least(x, k)
 	n := simd.Filter(s.values, s.ids, x, least, float32(math.Inf(1)))
 	s.ids, s.values = s.ids[:n], s.values[:n]
 	if n > k {
@@ -43,7 +44,7 @@ func (s *scratch) top(x []float32, k int) {
 func (s *scratch) trim(k int, least float32) {
 	equal := k // how many that are equal to it stay
 	if !math.IsInf(float64(least), 1) {
-		equal -= simd.Count(s.values, next(least))
+		equal -= simd.Count(s.values, above(least))
 	}
 	n := 0
 	for i, v := range s.values {
@@ -77,49 +78,19 @@ func (s *scratch) least(x []float32, k int) (least float32, exact bool) {
 
 // cutoff returns a value that exactly k of x reach; where equal values prevent that,
 // the k-th largest. If x has fewer numbers above -Inf it is -Inf, and ok is false.
-//
-// It narrows down a range in which the value lies by counting how many reach its
-// middle: mostly the mean of its ends, which is quick for what is spread evenly, but
-// every fourth time the middle of the floats in it, after 32 of which one is left.
 func cutoff(x []float32, k int) (value float32, ok bool) {
-	largest := simd.Max(x)
-	low, high := ordered(-math.MaxFloat32), ordered(largest)+1 // k reach low, fewer reach high
-	if largest < -math.MaxFloat32 {
-		return float32(math.Inf(-1)), false
+	if n := simd.Count(x, -math.MaxFloat32); n <= k {
+		return float32(math.Inf(-1)), n == k
 	}
-	known := false // whether k reach low
-	for step, turn := float32(1), 0; ; turn++ {
-		var middle uint32
-		switch {
-		case !known && turn < 8:
-			// What is sought is most often a few units below the largest.
-			middle = ordered(max(min(largest, math.MaxFloat32)-step, -math.MaxFloat32))
-			step *= 2
-		case !known:
-			middle = low
-		case turn%4 == 3:
-			middle = low + (high-low)/2
-		default:
-			mean := (float64(number(low)) + float64(min(number(high-1), math.MaxFloat32))) / 2
-			middle = ordered(float32(mean))
+	for b := bisect(-math.MaxFloat32, simd.Max(x)); ; {
+		middle, ok := b.middle()
+		if !ok {
+			return middle, true
 		}
-		middle = max(middle, low)
-		if known {
-			middle = min(max(middle, low+1), high-1)
-			if low+1 >= high {
-				return number(low), true
-			}
+		n := simd.Count(x, middle)
+		if n == k {
+			return middle, true
 		}
-		n := simd.Count(x, number(middle))
-		switch {
-		case n == k:
-			return number(middle), true
-		case n > k:
-			low, known = middle, true
-		case middle == low:
-			return float32(math.Inf(-1)), false // fewer than k are finite
-		default:
-			high = middle
-		}
+		b.told(middle, n > k)
 	}
 }

@@ -44,11 +44,11 @@ type Queue interface {
 	// A token outside the table is an error.
 	Embed(dst Tensor, table Weight, rows Rows)
 
-	// RMSNorm writes x[i][j]·g[j]/sqrt(mean(x[i]²)+eps) to dst; both [n, cols],
-	// gain [1, cols]. The squares are summed in float64: 16 sums, the i-th of
+	// RMSNorm writes x's rows, normalized as NormSpec says, to dst; both [n, cols].
+	// The squares are summed in float64: 16 sums, the i-th of
 	// columns i, i+16, i+32 and so on, in order; then the upper 8 are added to
 	// the lower 8, of those the upper 4 to the lower 4, and so on.
-	RMSNorm(dst, x Tensor, gain Weight, eps float32)
+	RMSNorm(dst, x Tensor, s NormSpec)
 
 	// MatMul writes x·Wᵀ to each product's Dst: x [n, k], W [m, k], Dst [n, m].
 	// x is brought to the form that the weights need once for all products of
@@ -79,15 +79,15 @@ type Queue interface {
 	// them at their rows' positions.
 	StoreKV(c Cache, k, v Tensor, rows Rows)
 
-	// Attention writes softmax(q·Kᵀ·scale)·V to dst, both [n, heads·headDim],
-	// over the positions 0 to the row's own, all of them from the cache. heads
+	// Attention writes softmax(q·Kᵀ·scale)·V, as AttentionSpec says more closely, to
+	// dst, both [n, heads·headDim], over the positions 0 to the row's own, all of them from the cache. heads
 	// is a multiple of the cache's; consecutive heads share one of the cache's.
 	// The softmax is online, in blocks of PageTokens positions from 0 on. A
 	// block's weights are added by halves, those behind the row's position being
 	// 0: the upper 16 to the lower 16, then of those the upper 8, and so on. Its
 	// weighted values are summed in order, and then added to those before it.
 	// dst must not lie over q.
-	Attention(dst, q Tensor, c Cache, scale float32, rows Rows)
+	Attention(dst, q Tensor, c Cache, s AttentionSpec, rows Rows)
 
 	// SwiGLU writes gate/(1+exp(-gate))·up to dst; all of one shape. dst may be
 	// gate or up. A gate of -Inf gives NaN.
@@ -145,13 +145,4 @@ type Weight interface {
 type Product struct {
 	W   Weight
 	Dst Tensor
-}
-
-// Rotation is what RoPE needs to know. Pair i of a head's first 2·len elements,
-// len = Frequencies.Cols, turns by position·Frequencies[i] radians; the rest of
-// the head stays. (Su et al., "RoFormer", 2021.)
-type Rotation struct {
-	HeadDim     int
-	Frequencies Weight // [1, rotated dimensions/2], F32
-	Split       bool   // pairs are (i, i+len) rather than (2i, 2i+1)
 }

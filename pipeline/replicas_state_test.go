@@ -79,7 +79,7 @@ func (r *rememberingRunner) Forward(p *stage.Pass, in, out kernels.Tensor) error
 	keys, _ := stage.Floats(p.Work, in.Rows, rememberedWidth)
 	q.MatMul(in, []kernels.Product{{W: r.weight, Dst: keys}})
 	q.StoreKV(r.cache, keys, in, p.Rows)
-	q.Attention(out, in, r.cache, 0.1, p.Rows)
+	q.Attention(out, in, r.cache, kernels.AttentionSpec{Scale: 0.1}, p.Rows)
 	q.Add(out, in)
 	return nil
 }

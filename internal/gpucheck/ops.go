@@ -90,7 +90,7 @@ func (c *check) ops(ctx context.Context, g *gpu) ([]op, error) {
 	token := float64(cache.Bytes()) / float64(spec.Pages*kernels.PageTokens)
 	return []op{
 		{"Embed of Q8_0", fmt.Sprint(s.width), float(s.width) + float64(table.Bytes())/float64(s.vocab), func(n int) { q.Embed(y.First(n), table, headers[n]) }},
-		{"RMSNorm", fmt.Sprint(s.width), 2 * float(s.width), func(n int) { q.RMSNorm(y.First(n), x.First(n), gain, 1e-5) }},
+		{"RMSNorm", fmt.Sprint(s.width), 2 * float(s.width), func(n int) { q.RMSNorm(y.First(n), x.First(n), kernels.NormSpec{Gain: gain, Eps: 1e-5}) }},
 		{"RoPE", fmt.Sprintf("%d × %d", s.heads, s.dim), 2 * float(s.heads*s.dim), func(n int) { q.RoPE(heads.First(n), turn, headers[n]) }},
 		{"StoreKV to F16", fmt.Sprintf("2 × %d × %d", s.kvHeads, s.dim), 2*float(s.kvHeads*s.dim) + token, func(n int) { q.StoreKV(cache, k.First(n), v.First(n), headers[n]) }},
 		{"SwiGLU", fmt.Sprint(s.hidden), 3 * float(s.hidden), func(n int) { q.SwiGLU(gate.First(n), gate.First(n), up.First(n)) }},

@@ -122,7 +122,7 @@ func attentionOverASharedPrefix(t *testing.T, b Backend) {
 		q = append(q, d.Q[0][p*width:][:width]...)
 	}
 	tq, dst, rows := r.Tensor(6, width, q), r.Tensor(6, width, nil), r.Rows(&h)
-	r.Run(func(queue kernels.Queue) { queue.Attention(dst, tq, c, d.scale, rows) })
+	r.Run(func(queue kernels.Queue) { queue.Attention(dst, tq, c, kernels.AttentionSpec{Scale: d.scale}, rows) })
 	got := r.Read(dst)
 	for i, p := range positions {
 		SameBits(t, want[0][p*width:][:width], got[i*width:][:width], "position %d", p)

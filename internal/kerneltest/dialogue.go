@@ -97,7 +97,7 @@ func (d *Dialogue) On(r *Rig, chunk int, rng *rand.Rand) (out [][]float32, c ker
 		dst := r.Tensor(n, width*d.group, nil)
 		r.Run(func(q kernels.Queue) {
 			q.StoreKV(c, tk, tv, rows)
-			q.Attention(dst, tq, c, d.scale, rows)
+			q.Attention(dst, tq, c, kernels.AttentionSpec{Scale: d.scale}, rows)
 		})
 		got := r.Read(dst)
 		for i, n := range d.lengths {

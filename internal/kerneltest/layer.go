@@ -84,11 +84,11 @@ func (l *Layer) First(n, outputs int) {
 func (l *Layer) Ops() map[string]func(q kernels.Queue) {
 	return map[string]func(q kernels.Queue){
 		"Embed":     func(q kernels.Queue) { q.Embed(l.X, l.Table, l.Rows) },
-		"RMSNorm":   func(q kernels.Queue) { q.RMSNorm(l.Y, l.X, l.Gain, 1e-5) },
+		"RMSNorm":   func(q kernels.Queue) { q.RMSNorm(l.Y, l.X, kernels.NormSpec{Gain: l.Gain, Eps: 1e-5}) },
 		"MatMul":    func(q kernels.Queue) { q.MatMul(l.X, l.Products) },
 		"RoPE":      func(q kernels.Queue) { q.RoPE(l.Q, l.Rotation, l.Rows) },
 		"StoreKV":   func(q kernels.Queue) { q.StoreKV(l.Cache, l.K, l.K, l.Rows) },
-		"Attention": func(q kernels.Queue) { q.Attention(l.Y, l.Q, l.Cache, 0.125, l.Rows) },
+		"Attention": func(q kernels.Queue) { q.Attention(l.Y, l.Q, l.Cache, kernels.AttentionSpec{Scale: 0.125}, l.Rows) },
 		"SwiGLU":    func(q kernels.Queue) { q.SwiGLU(l.Y, l.Gate, l.X) },
 		"Add":       func(q kernels.Queue) { q.Add(l.Y, l.X) },
 		"Gather":    func(q kernels.Queue) { q.Gather(l.Outputs, l.Y, l.Rows) },

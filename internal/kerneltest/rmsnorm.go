@@ -29,10 +29,10 @@ func RMSNorm(t *testing.T, b Backend) {
 		x, gain := Normals(NewRand(20), c.n*c.cols), Normals(NewRand(21), c.cols)
 		const eps = 1e-5
 		got := eachCut(t, rigs, c.n, func(r *Rig) func(from, to int) []float32 {
-			g := r.Vector(gain)
+			spec := kernels.NormSpec{Gain: r.Vector(gain), Eps: eps}
 			return func(from, to int) []float32 {
 				in, out := r.TensorAt(Margin+3, to-from, c.cols, x[from*c.cols:to*c.cols]), r.Tensor(to-from, c.cols, nil)
-				r.Run(func(q kernels.Queue) { q.RMSNorm(out, in, g, eps); q.RMSNorm(in, in, g, eps) })
+				r.Run(func(q kernels.Queue) { q.RMSNorm(out, in, spec); q.RMSNorm(in, in, spec) })
 				SameBits(t, r.Read(out), r.Read(in), "in place")
 				return r.Read(out)
 			}

@@ -32,7 +32,7 @@ func normTrial(rng *rand.Rand) (c trial) {
 	}
 	c.on = func(r *Rig) []float32 {
 		in, out, g := r.Tensor(n, cols, x), r.Tensor(n, cols, nil), r.Vector(gain)
-		r.Run(func(q kernels.Queue) { q.RMSNorm(out, in, g, 1e-5) })
+		r.Run(func(q kernels.Queue) { q.RMSNorm(out, in, kernels.NormSpec{Gain: g, Eps: 1e-5}) })
 		return r.Read(out)
 	}
 	return c

@@ -45,7 +45,7 @@ type attention struct {
 // sequence.
 type tile struct{ row, rows int }
 
-func (q *queue) Attention(dst, query kernels.Tensor, c kernels.Cache, scale float32, rows kernels.Rows) {
+func (q *queue) Attention(dst, query kernels.Tensor, c kernels.Cache, spec kernels.AttentionSpec, rows kernels.Rows) {
 	if q.Failed() {
 		return
 	}
@@ -59,7 +59,10 @@ func (q *queue) Attention(dst, query kernels.Tensor, c kernels.Cache, scale floa
 	j.query = a.floats("q", query, query.Rows, query.Cols)
 	j.dst = a.floats("dst", dst, query.Rows, query.Cols)
 	j.h = a.header(rows, query.Rows)
-	j.scale = scale
+	j.scale = spec.Scale
+	if field := spec.Unusual(); field != "" {
+		a.fail("AttentionSpec.%s is not implemented on a CPU", field)
+	}
 	if query.Cols%(s.Heads*s.HeadDim) != 0 {
 		a.fail("q has %d columns, which are not whole heads of %d, a multiple of the cache's %d", query.Cols, s.HeadDim, s.Heads)
 	}

@@ -48,7 +48,7 @@ func BenchmarkAttention(b *testing.B) {
 				r.Q.Begin()
 				defer r.Q.End()
 				for b.Loop() {
-					r.Q.Attention(dst, q, c, 0.1, rows)
+					r.Q.Attention(dst, q, c, kernels.AttentionSpec{Scale: 0.1}, rows)
 				}
 			})
 		}

@@ -16,7 +16,7 @@ type norm struct {
 	parts        int
 }
 
-func (q *queue) RMSNorm(dst, x kernels.Tensor, gain kernels.Weight, eps float32) {
+func (q *queue) RMSNorm(dst, x kernels.Tensor, s kernels.NormSpec) {
 	if q.Failed() {
 		return
 	}
@@ -24,8 +24,11 @@ func (q *queue) RMSNorm(dst, x kernels.Tensor, gain kernels.Weight, eps float32)
 	j := &q.norm
 	j.x = a.floats("x", x, x.Rows, x.Cols)
 	j.dst = a.floats("dst", dst, x.Rows, x.Cols)
-	j.gain = a.vector("the gain", gain, x.Cols)
-	j.n, j.cols, j.eps = x.Rows, x.Cols, eps
+	j.gain = a.vector("the gain", s.Gain, x.Cols)
+	j.n, j.cols, j.eps = x.Rows, x.Cols, s.Eps
+	if s.Bias != nil {
+		a.fail("NormSpec.Bias is not implemented on a CPU")
+	}
 	if !q.ready(&a) || j.n == 0 {
 		return
 	}

@@ -85,7 +85,7 @@ func (q *queue) StoreKV(c kernels.Cache, k, v kernels.Tensor, rows kernels.Rows)
 	}
 }
 
-func (q *queue) Attention(dst, query kernels.Tensor, c kernels.Cache, scale float32, rows kernels.Rows) {
+func (q *queue) Attention(dst, query kernels.Tensor, c kernels.Cache, spec kernels.AttentionSpec, rows kernels.Rows) {
 	if q.Failed() {
 		return
 	}
@@ -106,10 +106,13 @@ func (q *queue) Attention(dst, query kernels.Tensor, c kernels.Cache, scale floa
 		dst: out.at, q: in.at, cache: at,
 		header: a.header(rows, query.Rows),
 		status: q.status,
-		scale:  scale,
+		scale:  spec.Scale,
 		rows:   int32(query.Rows), dim: int32(s.HeadDim),
 		pages: int32(s.Pages), base: a.base(rows, s.Pages),
 		outputs: int32(rows.Outputs), words: int32(rows.Pages),
+	}
+	if field := spec.Unusual(); field != "" {
+		a.fail("AttentionSpec.%s is not implemented on a GPU", field)
 	}
 	heads := query.Cols / s.HeadDim
 	switch {

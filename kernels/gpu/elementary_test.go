@@ -125,7 +125,7 @@ func TestNumbersAtTheLimits(t *testing.T) {
 	want = []float32{0, minus, 0, kerneltest.NaN, kerneltest.NaN, kerneltest.NaN, 1e-30 * f, -1e-30 * f, 0, minus}
 	dst, x = r.Tensor(5, 2, nil), r.Tensor(5, 2, rows)
 	gain := r.Vector([]float32{1, 1})
-	r.Run(func(q kernels.Queue) { q.RMSNorm(dst, x, gain, 1e-6) })
+	r.Run(func(q kernels.Queue) { q.RMSNorm(dst, x, kernels.NormSpec{Gain: gain, Eps: 1e-6}) })
 	got := r.Read(dst)
 	require.InEpsilon(t, want[6], got[6], 1e-6)
 	require.InEpsilon(t, want[7], got[7], 1e-6)

@@ -4,7 +4,7 @@ import "github.com/leat-dev/leat/kernels"
 
 // The ops that need no header.
 
-func (q *queue) RMSNorm(dst, x kernels.Tensor, gain kernels.Weight, eps float32) {
+func (q *queue) RMSNorm(dst, x kernels.Tensor, s kernels.NormSpec) {
 	if q.Failed() {
 		return
 	}
@@ -14,9 +14,12 @@ func (q *queue) RMSNorm(dst, x kernels.Tensor, gain kernels.Weight, eps float32)
 	p := &q.rmsNorm
 	*p = rmsNormParams{
 		x: in.at, dst: out.at,
-		rows: int32(x.Rows), cols: int32(x.Cols), eps: eps,
+		rows: int32(x.Rows), cols: int32(x.Cols), eps: s.Eps,
 	}
-	_, p.gain = a.vector("the gain", gain, x.Cols)
+	_, p.gain = a.vector("the gain", s.Gain, x.Cols)
+	if s.Bias != nil {
+		a.fail("NormSpec.Bias is not implemented on a GPU")
+	}
 	if q.ready(&a) {
 		launch(q, q.functions.rmsNorm, p, x.Rows, 1, 1)
 	}

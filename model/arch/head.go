@@ -56,7 +56,7 @@ func (r *headRunner) Forward(p *stage.Pass, in, out kernels.Tensor) error {
 	wanted, rest := stage.Floats(p.Work, out.Rows, in.Cols)
 	normed, _ := stage.Floats(rest, out.Rows, in.Cols)
 	q.Gather(wanted, in, p.Rows)
-	q.RMSNorm(normed, wanted, r.norm, r.eps)
+	q.RMSNorm(normed, wanted, kernels.NormSpec{Gain: r.norm, Eps: r.eps})
 	r.products[0].Dst = out
 	q.MatMul(normed, r.products[:])
 	return nil

@@ -187,20 +187,20 @@ func (r *llamaRunner) Forward(p *stage.Pass, in, out kernels.Tensor) error {
 	values, rest := stage.Floats(rest, n, kvWidth)
 	attended, _ := stage.Floats(rest, n, qWidth)
 
-	q.RMSNorm(normed, in, r.attnNorm, r.eps)
+	q.RMSNorm(normed, in, kernels.NormSpec{Gain: r.attnNorm, Eps: r.eps})
 	r.qkv[0].Dst, r.qkv[1].Dst, r.qkv[2].Dst = queries, keys, values
 	q.MatMul(normed, r.qkv[:])
 	q.RoPE(queries, r.rotation, p.Rows)
 	q.RoPE(keys, r.rotation, p.Rows)
 	q.StoreKV(r.cached, keys, values, p.Rows)
-	q.Attention(attended, queries, r.cached, float32(1/math.Sqrt(float64(r.headDim))), p.Rows)
+	q.Attention(attended, queries, r.cached, kernels.AttentionSpec{Scale: float32(1 / math.Sqrt(float64(r.headDim)))}, p.Rows)
 	r.output[0].Dst = out
 	q.MatMul(attended, r.output[:])
 	q.Add(out, in)
 
 	gate, rest := stage.Floats(work, n, r.hidden)
 	up, _ := stage.Floats(rest, n, r.hidden)
-	q.RMSNorm(normed, out, r.ffnNorm, r.eps)
+	q.RMSNorm(normed, out, kernels.NormSpec{Gain: r.ffnNorm, Eps: r.eps})
 	r.gateUp[0].Dst, r.gateUp[1].Dst = gate, up
 	q.MatMul(normed, r.gateUp[:])
 	q.SwiGLU(gate, gate, up)

@@ -52,7 +52,7 @@ func (s *size) bytes(c Config, d device.Info) (int64, error) {
 // workspace is what the layers work in, one after the other, and then, on a device
 // of its own memory, the choice of a column a row.
 func (s *size) workspace(c Config, d device.Info) int64 {
-	if d.Kind == device.CPU {
+	if d.HostMemory {
 		return s.work
 	}
 	return max(s.work, int64(c.MaxRows)*4)

@@ -6,6 +6,10 @@ import (
 	"github.com/leat-dev/leat/device"
 )
 
+// pieceBytes is how much goes through a piece of pinned memory at once: see package
+// device, whose transfers through the host's memory have pieces as large.
+const pieceBytes = 1 << 20
+
 // detour is pinned memory between two GPUs of which one doesn't reach the other: two
 // pieces that the sender fills and the receiver empties in turn. Each waits for the
 // other's events by itself, so that the host needn't.
@@ -25,11 +29,10 @@ type pass struct {
 }
 
 func newDetour(from, receiver *Device) (*detour, error) {
-	sends, err := from.newQueue()
+	sends, err := from.newCopyQueue()
 	if err != nil {
 		return nil, err
 	}
-	sends.untimed = true
 	t := &detour{sends: sends, receiver: receiver}
 	for i := range t.pieces {
 		p := &t.pieces[i]

@@ -9,8 +9,8 @@ import (
 	"github.com/leat-dev/leat/device"
 )
 
-// Device is a GPU. It implements device.Device, device.Programmable, device.Pinner
-// and device.Peer.
+// Device is a GPU. It implements device.Device, device.Programmable, device.Pinner,
+// device.Copier and device.Peer.
 type Device struct {
 	*primary
 	info   device.Info

@@ -46,6 +46,23 @@ func (d *Device) NewQueue() (device.Queue, error) {
 	return q, nil
 }
 
+// NewCopyQueue returns a *Queue for copies alone, whose events tell no Span.
+func (d *Device) NewCopyQueue() (device.Queue, error) {
+	q, err := d.newCopyQueue()
+	if err != nil {
+		return nil, fmt.Errorf("a queue for copies: %w", err)
+	}
+	return q, nil
+}
+
+func (d *Device) newCopyQueue() (*Queue, error) {
+	q, err := d.newQueue()
+	if err == nil {
+		q.untimed = true
+	}
+	return q, err
+}
+
 func (d *Device) newQueue() (*Queue, error) {
 	if err := d.use("a queue"); err != nil {
 		return nil, err

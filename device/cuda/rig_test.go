@@ -18,6 +18,7 @@ var (
 	_ device.Backend      = backend{}
 	_ device.Programmable = (*Device)(nil)
 	_ device.Pinner       = (*Device)(nil)
+	_ device.Copier       = (*Device)(nil)
 	_ device.Peer         = (*Device)(nil)
 	_ device.Addressable  = (*Buffer)(nil)
 	_ device.Buffer       = (*HostBuffer)(nil)

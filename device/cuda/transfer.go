@@ -7,10 +7,9 @@ import (
 	"github.com/leat-dev/leat/device"
 )
 
-// TransferTo returns the path from the GPU to a queue: none is needed to a queue of
-// the same GPU; to another GPU it is a copy from one to the other where that can
-// read this one's memory, else one through pinned memory of the host; to a device
-// whose buffers the host reaches, one through pinned memory that the host waits for.
+// TransferTo returns the path from the GPU to a queue of this GPU or of another: none
+// is needed to one of the same GPU; to another GPU it is a copy from one to the other
+// where that can read this one's memory, else one through pinned memory of the host.
 //
 // Whoever moves something sees to it that src stays as it is, and that nobody uses
 // into, until an event is done that the receiving queue recorded after the Move; and
@@ -19,48 +18,22 @@ import (
 // it enqueued still runs.
 func (d *Device) TransferTo(to device.Queue) (device.Transfer, bool, error) {
 	other, ok := to.Device().(*Device)
-	var t device.Transfer
-	var err error
 	switch {
 	case !ok:
-		if reached, err := hostReaches(to.Device()); !reached || err != nil {
-			return nil, false, err
-		}
-		t, err = newToHost(d)
+		return nil, false, nil
 	case other.same(d.primary):
 		return samePlace{to}, true, nil
-	default:
-		t, err = newBetween(d, other, to)
 	}
+	t, err := newBetween(d, other, to)
 	if err != nil {
-		return nil, false, fmt.Errorf("a transfer from %s to %s: %w", d.name, to.Device().Info().Name, err)
+		return nil, false, fmt.Errorf("a transfer from %s to %s: %w", d.name, other.name, err)
 	}
 	return t, true, nil
 }
 
-// TransferFrom returns the path to the GPU from a device whose buffers the host
-// reaches: through pinned memory. TransferTo says what it needs.
-func (d *Device) TransferFrom(from device.Device, to device.Queue) (device.Transfer, bool, error) {
-	if reached, err := hostReaches(from); !reached || err != nil {
-		return nil, false, err
-	}
-	t, err := newFromHost(d, to)
-	if err != nil {
-		return nil, false, fmt.Errorf("a transfer from %s to %s: %w", from.Info().Name, d.name, err)
-	}
-	return t, true, nil
-}
-
-// hostReaches says whether the buffers of a device lie in the host's memory.
-func hostReaches(d device.Device) (bool, error) {
-	if _, ok := d.(*Device); ok {
-		return false, nil
-	}
-	b, err := d.Alloc(1)
-	if err != nil {
-		return false, err
-	}
-	return b.Bytes() != nil, b.Free()
+// TransferFrom returns no path: from a GPU of this driver it is TransferTo's.
+func (*Device) TransferFrom(device.Device, device.Queue) (device.Transfer, bool, error) {
+	return nil, false, nil
 }
 
 // samePlace joins queues of one GPU: nothing moves, the second only follows.

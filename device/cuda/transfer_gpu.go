@@ -31,10 +31,9 @@ func newBetween(from, receiver *Device, to device.Queue) (*between, error) {
 }
 
 func (t *between) prepare(receiver *Device) (err error) {
-	if t.copies, err = receiver.newQueue(); err != nil {
+	if t.copies, err = receiver.newCopyQueue(); err != nil {
 		return err
 	}
-	t.copies.untimed = true
 	direct, err := receiver.reach(t.from)
 	if err != nil || direct {
 		return err

@@ -84,6 +84,72 @@ func TestEveryPath(t *testing.T) {
 	}
 }
 
+// stranger is a GPU as one of another kind sees it: it has no path of its own.
+type stranger struct {
+	device.Device
+	device.Pinner
+	device.Copier
+}
+
+// strangersQueue is a queue of a stranger.
+type strangersQueue struct {
+	device.Queue
+	owner stranger
+}
+
+func (q strangersQueue) Device() device.Device { return q.owner }
+
+// strangers are two GPUs that know nothing of each other, with a queue of the second.
+func strangers(t testing.TB) (a, b *Device, from device.Device, to device.Queue) {
+	t.Helper()
+	a, b = openGPU(t, "cuda:0"), openGPU(t, "cuda:1")
+	return a, b, stranger{a, a, a}, strangersQueue{newQueue(t, b), stranger{b, b, b}}
+}
+
+// GPUs of two kinds are neighbours through the host's memory.
+func TestGPUsWithoutAPathOfTheirOwn(t *testing.T) {
+	emulator.Use(t, emulator.Machine{GPUs: 2})
+	a, _, from, to := strangers(t)
+	sender := newQueue(t, a)
+	tr := newTransfer(t, from, to)
+	require.False(t, tr.InPlace())
+	for _, n := range sizes() {
+		moveAll(t, tr, sender, to, n)
+	}
+}
+
+// What one of two strangers loses is the error of the batch, and names it.
+func TestAMoveBetweenStrangersOfWhichOneIsLost(t *testing.T) {
+	for _, lost := range []int{0, 1} {
+		emulator.Use(t, emulator.Machine{GPUs: 2, Fault: fmt.Sprintf("vanish:%d@1", lost)})
+		t.Run(fmt.Sprint(lost), func(t *testing.T) {
+			a, b, from, to := strangers(t)
+			gpus := [2]*Device{a, b}
+			sender := newQueue(t, a)
+			src, into := newBuffer(t, a, 16), newBuffer(t, b, 16)
+			tr := newTransfer(t, from, to)
+			ready := newEvent(t, sender)
+			moved, err := to.NewEvent()
+			require.NoError(t, err)
+			within(sender, func() { sender.Record(ready) })
+			busy, x := newQueue(t, gpus[lost]), newBuffer(t, gpus[lost], 4)
+			add, computed := newAdder(t, gpus[lost], 1), newEvent(t, busy)
+			within(busy, func() {
+				add.launch(busy, x, x)
+				busy.Record(computed)
+			})
+			require.ErrorIs(t, computed.Wait(background), ErrLost)
+			if _, err = tr.Move(background, into, src, 16, ready); err == nil {
+				within(to, func() { to.Record(moved) })
+				err = moved.Wait(background)
+			}
+			require.ErrorIs(t, err, ErrLost)
+			require.ErrorContains(t, err, nameOf(lost))
+			require.NoError(t, gpus[1-lost].gone(), "the other one isn't lost")
+		})
+	}
+}
+
 // A GPU that may reach another, but has no room for one more, takes the detour.
 func TestAGPUWithoutRoomForAPeer(t *testing.T) {
 	for _, code := range []result{tooManyPeers, peerUnsupported, notSupported} {
@@ -358,8 +424,11 @@ func TestMovesAllocateNothing(t *testing.T) {
 		emulator.Use(t, emulator.Machine{GPUs: 2, NoPeer: noPeer})
 		t.Run(fmt.Sprintf("peers %t", !noPeer), func(t *testing.T) {
 			a, b, c := openGPU(t, "cuda:0"), openGPU(t, "cuda:1"), openCPU(t)
-			for _, pair := range [][2]device.Device{{a, a}, {a, b}, {a, c}, {c, a}} {
+			for _, pair := range [][2]device.Device{{a, a}, {a, b}, {a, c}, {c, a}, {stranger{a, a, a}, stranger{b, b, b}}} {
 				sender, receiver := anyQueue(t, pair[0]), anyQueue(t, pair[1])
+				if owner, ok := pair[1].(stranger); ok {
+					receiver = strangersQueue{receiver, owner}
+				}
 				tr := newTransfer(t, pair[0], receiver)
 				const n = 3 * pieceBytes
 				src, into := newBuffer(t, pair[0], n), newBuffer(t, pair[1], n)

@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 
+	_ "github.com/leat-dev/leat/backends"
 	"github.com/leat-dev/leat/model/tokenizer"
 	"github.com/leat-dev/leat/pipeline/generate"
 )

@@ -10,28 +10,6 @@ import (
 	"github.com/leat-dev/leat/kernels"
 )
 
-// TransferTo implements device.Peer: all simulated devices share the host's
-// memory, where nothing moves.
-func (d *simulated) TransferTo(to device.Queue) (device.Transfer, bool, error) {
-	_, ok := to.Device().(*simulated)
-	return inPlace{}, ok, nil
-}
-
-// TransferFrom implements device.Peer.
-func (d *simulated) TransferFrom(from device.Device, _ device.Queue) (device.Transfer, bool, error) {
-	_, ok := from.(*simulated)
-	return inPlace{}, ok, nil
-}
-
-type inPlace struct{}
-
-func (inPlace) Move(ctx context.Context, _, src device.Buffer, _ int64, ready device.Event) (device.Buffer, error) {
-	return src, ready.Wait(ctx)
-}
-
-func (inPlace) InPlace() bool { return true }
-func (inPlace) Close() error  { return nil }
-
 // arithmetic has queues without ops: simulated layers need none.
 type arithmetic struct{}
 

@@ -57,8 +57,10 @@ cross:
 fuzz:
 	$(GO) test -run '^$$' -fuzz FuzzParse -fuzztime 10m -fuzzminimizetime 10x ./model/gguf
 	$(GO) test -run '^$$' -fuzz FuzzNew -fuzztime 10m -fuzzminimizetime 20x ./model/tokenizer
-	$(GO) test -run '^$$' -fuzz FuzzEncode -fuzztime 10m ./model/tokenizer
+	$(GO) test -run '^$$' -fuzz FuzzSplit -fuzztime 10m ./model/tokenizer/vocabulary
+	$(GO) test -run '^$$' -fuzz FuzzEncode -fuzztime 10m ./model/tokenizer/sentencepiece
 	$(GO) test -run '^$$' -fuzz FuzzParse -fuzztime 10m ./pipeline/placement
+	$(GO) test -run '^$$' -fuzz FuzzWriter -fuzztime 10m ./pipeline/generate/text
 	$(GO) test -run '^$$' -fuzz FuzzScheduler -fuzztime 10m ./pipeline/generate
 
 # A minute of requests that come, go, yield and share, under the race detector.

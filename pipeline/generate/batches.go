@@ -181,7 +181,7 @@ func (e *Engine) chosen(s *sequence, id int32, logits []float32, err error) {
 		e.end(s, Stop, nil)
 	default:
 		s.tokens = append(s.tokens, id)
-		text, stopped := s.writer.add(id)
+		text, stopped := s.writer.Add(id)
 		t := Token{ID: id, Text: text}
 		if s.logProbs && argMax(logits) >= 0 { // a sampler may have changed them
 			t.LogProb = logProb(logits, id)
@@ -232,7 +232,7 @@ func (e *Engine) end(s *sequence, finish Finish, err error) {
 	if err == nil {
 		last := Token{ID: -1, Finish: finish}
 		if !s.scored {
-			last.Text = s.writer.end()
+			last.Text = s.writer.End()
 		}
 		s.outbox.put(step{Token: last})
 	} else if finish == Failed {

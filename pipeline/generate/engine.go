@@ -23,7 +23,7 @@ import (
 type Engine struct {
 	plan      *Plan
 	pipeline  *pipeline.Line
-	tokenizer *tokenizer.Tokenizer
+	tokenizer tokenizer.Tokenizer
 	vocab     int
 
 	schedule *scheduler
@@ -126,7 +126,7 @@ func (p *Plan) lanes() []*lane {
 func (e *Engine) Plan() *Plan { return e.plan }
 
 // Tokenizer turns text into the model's tokens and back.
-func (e *Engine) Tokenizer() *tokenizer.Tokenizer { return e.tokenizer }
+func (e *Engine) Tokenizer() tokenizer.Tokenizer { return e.tokenizer }
 
 // Stats is what the stages have done so far.
 func (e *Engine) Stats() []pipeline.StageStats { return e.pipeline.Stats() }

@@ -1,4 +1,4 @@
-package tokenizer
+package sentencepiece
 
 // queue is a binary heap of pairs, the next to merge first. container/heap
 // would allocate for each pair.

@@ -1,95 +1,11 @@
-package tokenizer
+package sentencepiece
 
 import (
 	"strings"
 	"unicode/utf8"
+
+	"github.com/leat-dev/leat/model/tokenizer/vocabulary"
 )
-
-// Encode returns the tokens of a prompt: BOS before and EOS after where the
-// file asks for them (by default BOS only), and control tokens that stand in
-// the text, such as "</s>", read as what they are.
-func (t *Tokenizer) Encode(text string) []int32 {
-	var out []int32
-	if t.addBOS && t.bos != none {
-		out = append(out, t.bos)
-	}
-	out = t.encode(out, text, false)
-	if t.addEOS && t.eos != none {
-		out = append(out, t.eos)
-	}
-	return out
-}
-
-// EncodePlain returns the tokens of a text in which control tokens are text
-// like any other. No BOS or EOS is added. Tokens that a vocabulary calls
-// user-defined have no meaning beyond their text, and are found here too.
-//
-// Decode gives the text back if the vocabulary has every byte and no
-// user-defined tokens, but for ▁, which comes back as a space.
-func (t *Tokenizer) EncodePlain(text string) []int32 {
-	return t.encode(nil, text, true)
-}
-
-func (t *Tokenizer) encode(out []int32, text string, plain bool) []int32 {
-	m := t.mergers.Get().(*merger)
-	defer t.mergers.Put(m)
-	first := true // of a text, or after a special token
-	for _, part := range t.split(text, plain) {
-		if part.id != none {
-			out = append(out, part.id)
-			first = true
-			continue
-		}
-		m.load(part.text, t.spacePrefix && first)
-		m.merge(t)
-		out = m.emit(t, out)
-		first = false
-	}
-	return out
-}
-
-// part is text to be merged, or one special token.
-type part struct {
-	text string
-	id   int32 // none: text
-}
-
-// split finds special tokens, as llama.cpp does: the longest token first, all
-// over the text, then the next in what is left.
-func (t *Tokenizer) split(text string, plain bool) []part {
-	if text == "" {
-		return nil
-	}
-	parts := []part{{text, none}}
-	for _, id := range t.special {
-		k := &t.tokens[id]
-		if plain && k.kind != userDefined || !strings.Contains(text, k.text) {
-			continue
-		}
-		var next []part
-		for _, p := range parts {
-			for p.id == none {
-				before, after, found := strings.Cut(p.text, k.text)
-				if !found {
-					break
-				}
-				if before != "" {
-					next = append(next, part{before, none})
-				}
-				next = append(next, part{k.text, id})
-				p.text = after
-			}
-			if p.text != "" {
-				next = append(next, p)
-			}
-		}
-		parts = next
-	}
-	return parts
-}
-
-// space is how the vocabulary spells a space.
-const space = "▁"
 
 // merger joins characters into pieces: again and again the pair of neighbours
 // that makes the piece of the highest score, of equal ones the leftmost.
@@ -163,7 +79,7 @@ func (m *merger) propose(t *Tokenizer, left, right int) {
 		return
 	}
 	if id, ok := t.pieces[string(m.text[start:start+size])]; ok {
-		m.queue.push(pair{left, right, size, t.tokens[id].score})
+		m.queue.push(pair{left, right, size, t.scores[id]})
 	}
 }
 
@@ -178,8 +94,9 @@ func (m *merger) emit(t *Tokenizer, out []int32) []int32 {
 		}
 		before := len(out)
 		for _, b := range text {
-			if t.bytes[b] == none {
-				out = append(out[:before], t.unk)
+			if t.bytes[b] == vocabulary.None {
+				unknown, _ := t.Unknown() // New has seen to it that there is one
+				out = append(out[:before], unknown)
 				break
 			}
 			out = append(out, t.bytes[b])

@@ -1,4 +1,4 @@
-package tokenizer_test
+package sentencepiece_test
 
 import (
 	"math"
@@ -27,14 +27,12 @@ func TestMalformedVocabularies(t *testing.T) {
 		kvs  []gguftest.KV
 		want string
 	}{
-		"another model":   {kv("model", "gpt2"), `tokenizer model "gpt2" is not supported yet; llama is`},
-		"model's type":    {kv("model", uint32(1)), `key "tokenizer.ggml.model" is of type uint32, not string`},
 		"no tokens":       {kv("tokens", []string{}), `key "tokenizer.ggml.tokens" is missing or empty`},
 		"tokens' type":    {kv("tokens", []uint32{1}), `key "tokenizer.ggml.tokens" is of type array of uint32`},
 		"scores' type":    {kv("scores", []float64{1}), `key "tokenizer.ggml.scores" is of type array of float64`},
-		"fewer scores":    {kv("scores", []float32{1}), "288 tokens, 1 scores and 288 token types"},
-		"fewer types":     {kv("token_type", []int32{1}), "288 tokens, 288 scores and 1 token types"},
-		"no types at all": {kv("token_type", []int32{}), "288 tokens, 288 scores and 0 token types"},
+		"fewer scores":    {kv("scores", []float32{1}), "288 tokens and 1 scores: their numbers must be equal"},
+		"fewer types":     {kv("token_type", []int32{1}), "288 tokens and 1 token types: their numbers must be equal"},
+		"no types at all": {kv("token_type", []int32{}), "288 tokens and 0 token types: their numbers must be equal"},
 		"types' type":     {kv("token_type", "x"), `key "tokenizer.ggml.token_type" is of type string`},
 		"bos":             {kv("bos_token_id", uint32(288)), `key "tokenizer.ggml.bos_token_id" is 288, and there are 288 tokens`},
 		"eos":             {kv("eos_token_id", uint64(1<<32)), `key "tokenizer.ggml.eos_token_id" is 4294967296`},
@@ -68,7 +66,7 @@ func TestMalformedVocabularies(t *testing.T) {
 }
 
 func TestMissingKeys(t *testing.T) {
-	for _, key := range []string{"model", "tokens", "scores"} {
+	for _, key := range []string{"tokens", "scores"} {
 		f, err := gguf.Parse("vocab", gguftest.Llama{DropKeys: []string{"tokenizer.ggml." + key}}.Build())
 		require.NoError(t, err)
 		_, err = tokenizer.New(f)
@@ -81,16 +79,4 @@ func TestOptionalIDsMayBeOutOfRange(t *testing.T) {
 		gguftest.KV{Key: "tokenizer.ggml.seperator_token_id", Value: uint32(math.MaxUint32)},
 		gguftest.KV{Key: "tokenizer.ggml.padding_token_id", Value: uint32(5000)})
 	assert.NoError(t, err)
-}
-
-func TestSharedVocabulariesOfOtherModels(t *testing.T) {
-	for _, name := range []string{"gpt-2", "falcon", "deepseek-coder"} {
-		f, err := gguf.Open(shared + "tokenizers/ggml-vocab-" + name + ".gguf")
-		if err != nil {
-			t.Skip("the shared vocabularies are not beside this repository")
-		}
-		_, err = tokenizer.New(f)
-		assert.ErrorContains(t, err, `tokenizer model "gpt2" is not supported yet; llama is`)
-		require.NoError(t, f.Close())
-	}
 }

@@ -57,6 +57,7 @@ type Config struct {
 	MaxRows    int          // most rows in a batch
 	MaxOutputs int          // most rows that want output in a batch
 	MaxTables  int          // most words of page tables in a batch
+	MaxTop     int          // most columns that a batch may ask for with Want.Top
 	InFlight   int          // batches in flight, on all routes
 	Input      int          // float32s a row that a batch brings along for the first layer; 0: the first layer has no input but the header
 	Pages      int          // pages of kernels.PageTokens positions that each layer with state keeps: of one route, or as Serving gives it of all that a stage serves

@@ -83,12 +83,23 @@ func (s *Stage) Stats() Stats { return s.meter.stats() }
 // may be nil. It is called before Run.
 func (s *Stage) Observe(o Observer, t *Traffic, replica int) {
 	s.meter.observer, s.meter.traffic = o, t
-	s.meter.work = Work{Stage: s.number, Replica: replica, Device: s.device.Info().Name, Layers: s.layers}
+	s.meter.work = Work{Stage: s.meter.number, Replica: replica, Device: s.meter.device, Layers: s.meter.layers}
+}
+
+// place is what an error or a measurement says about where it was made.
+type place struct {
+	number         int    // the stage's place in the pipeline, from 0
+	layers, device string // what it runs, and on what
+}
+
+func (p *place) failure(layer string, err error) *Error {
+	return &Error{Stage: p.number, Layers: p.layers, Layer: layer, Device: p.device, Err: err}
 }
 
 // meter measures one stage. Anybody may read its counters; the rest belongs to
 // the stage's goroutine.
 type meter struct {
+	place
 	observer Observer
 	traffic  *Traffic
 	work     Work          // on the batch at hand
@@ -123,12 +134,12 @@ func (m *meter) received(b *Batch) {
 	w.Transfer, w.Turn, w.Compute, w.Err = 0, 0, 0, nil
 }
 
-// worked counts the work on a batch, which ended with err, or leaves it to Wait
+// worked counts the work on a batch, which may have failed, or leaves it to Wait
 // where the device may not be done. So it leaves what the observer is to be told of
 // the stages after that one.
-func (m *meter) worked(b *Batch, err error) {
+func (m *meter) worked(b *Batch) {
 	w, k := &m.work, &b.marks[len(b.marks)-1]
-	w.Err, k.took = err, w.Compute
+	w.Err, k.took = b.Err(), w.Compute
 	if m.timed {
 		w.order++
 		w.empty = m.traffic.Empty()

@@ -3,6 +3,7 @@ package simulated
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,7 +11,8 @@ import (
 	"github.com/leat-dev/leat/kernels"
 )
 
-// arithmetic has queues without ops: simulated layers need none.
+// arithmetic has queues with the one op that a stage itself needs: simulated layers
+// need none.
 type arithmetic struct{}
 
 func (arithmetic) Kind() device.Kind { return kind }
@@ -44,6 +46,15 @@ func (q *queue) Upload(dst device.Buffer, offset int64, src []byte) {
 
 func (q *queue) Download(dst []byte, src device.Buffer, offset int64) {
 	copy(dst, src.Bytes()[offset:])
+}
+
+// ArgMax takes no simulated time. Simulated logits are numbers.
+func (q *queue) ArgMax(dst, x kernels.Tensor) {
+	values, best := floats(x), words[int32](dst.Buf.Bytes()[dst.Off:][:dst.Bytes()])
+	for row := range best {
+		own := values[row*x.Cols:][:x.Cols]
+		best[row] = int32(slices.Index(own, slices.Max(own)))
+	}
 }
 
 func (q *queue) After(e device.Event) {

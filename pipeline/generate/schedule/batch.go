@@ -25,7 +25,8 @@ type Batch struct {
 	Want  Want   // the maximum over the sequences with output rows; 0 if there are none
 	Probe bool   // it is the row that Probe asked for, which belongs to no sequence
 
-	rows int
+	rows  int
+	probe *Sequence
 }
 
 // Part is the run of rows that one sequence has in a batch.

@@ -63,9 +63,13 @@ const deepest = 64
 // in returns the tokens that may stand in the text, in the order of ranked. It
 // leaves none out that does.
 func (s *specials) in(text string) []int32 {
-	var found []bool // by rank; allocated for the first
+	var found []bool      // by rank; allocated for the first
+	var counts [256]int32 // of those found, by their first byte
 	for i := range len(text) {
 		lo, hi := s.first[text[i]], s.first[int(text[i])+1]
+		if counts[text[i]] == hi-lo {
+			continue
+		}
 		for depth := 1; lo < hi; depth++ {
 			if depth == deepest && found != nil && found[s.sorted[hi-1].rank] {
 				break // all of these have been found before
@@ -74,7 +78,10 @@ func (s *specials) in(text string) []int32 {
 				if found == nil {
 					found = make([]bool, len(s.ranked))
 				}
-				found[s.sorted[lo].rank] = true
+				if rank := s.sorted[lo].rank; !found[rank] {
+					found[rank] = true
+					counts[text[i]]++
+				}
 				lo++
 			}
 			if lo == hi || i+depth == len(text) {

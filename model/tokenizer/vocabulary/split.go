@@ -1,6 +1,9 @@
 package vocabulary
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Part is a piece of the text that a tokenizer encodes. The parts of a text are
 // encoded as if they were joined, so that it doesn't matter where one ends, but
@@ -45,6 +48,10 @@ func (v *Vocabulary) Split(parts ...Part) []Segment {
 	if len(found) == 0 {
 		return []Segment{{text, None}}
 	}
+	userDefined := slices.DeleteFunc(slices.Clone(found), func(id int32) bool { return v.tokens[id].Kind != UserDefined })
+	if len(userDefined) == len(found) {
+		runs = nil // nothing to find there but what is found anywhere
+	}
 	var segments []Segment
 	at := 0
 	for _, run := range runs {
@@ -65,12 +72,6 @@ func (v *Vocabulary) Split(parts ...Part) []Segment {
 	}
 	if at < len(text) {
 		segments = append(segments, Segment{text[at:], None})
-	}
-	userDefined := found[:0]
-	for _, id := range found {
-		if v.tokens[id].Kind == UserDefined {
-			userDefined = append(userDefined, id)
-		}
 	}
 	return v.cut(segments, userDefined)
 }

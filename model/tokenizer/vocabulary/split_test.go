@@ -205,34 +205,32 @@ func cut(rng *rand.Rand, text string) (parts []vocabulary.Part, trusted string) 
 	return parts, trusted
 }
 
-// Vocabularies with thousands of special tokens are found in one pass, also in a
-// text that might begin one everywhere.
-func TestThousandsOfSpecialTokensTakeLittleTime(t *testing.T) {
+// The special tokens of a large vocabulary are found in one pass, also in a text
+// that might begin one everywhere.
+func TestManySpecialTokensTakeLittleTime(t *testing.T) {
 	var tokens []string
 	var types []int32
-	for i := range 10_000 {
+	for i := range 100_000 {
 		tokens, types = append(tokens, fmt.Sprintf("<unused%d>", i)), append(types, control)
 	}
 	for i := range 200 {
 		tokens, types = append(tokens, strings.Repeat("\n", i+1)), append(types, user)
 	}
 	v := load(t, tokens, types)
-	for _, text := range []string{
-		strings.Repeat("once upon a time ", 60_000),
-		strings.Repeat("<unused", 150_000),
-		strings.Repeat("\n", 1_000_000),
-		strings.Repeat(strings.Repeat("\n", 40)+"x", 25_000),
-		strings.Repeat("<unused1234>", 80_000),
+	began := time.Now()
+	for _, c := range []struct {
+		text     string
+		segments int
+	}{
+		{strings.Repeat("once upon a time ", 60_000), 1},
+		{strings.Repeat("<unused", 150_000), 1},
+		{strings.Repeat("\n", 1_000_000), 5000},
+		{strings.Repeat(strings.Repeat("\n", 40)+"x", 2500), 5000},
+		{strings.Repeat("<unused1234>", 80_000), 80_000},
 	} {
-		began := time.Now()
-		segments := v.Split(vocabulary.WithControl(text))
-		// A search for each token would take 10 s, and minutes under the race
-		// detector; this takes up to 0.2 s.
-		assert.Less(t, time.Since(began), 5*time.Second, "%.20q", text)
-		n := 0
-		for _, s := range segments {
-			n += len(s.Text)
-		}
-		assert.Equal(t, len(text), n)
+		assert.Len(t, v.Split(vocabulary.WithControl(c.text)), c.segments)
 	}
+	// This takes 0.2 s, and some seconds under the race detector. A search for each
+	// token takes minutes without it.
+	assert.Less(t, time.Since(began), 15*time.Second)
 }

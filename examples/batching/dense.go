@@ -143,7 +143,7 @@ func (r *runner) Forward(p *stage.Pass, in, out kernels.Tensor) error {
 		q.Add(r.products[i].Dst, bias)
 	}
 	if len(r.products) == 2 {
-		q.SwiGLU(out, r.products[0].Dst, r.products[1].Dst)
+		q.Gated(out, r.products[0].Dst, r.products[1].Dst, kernels.SiLU)
 	}
 	return nil
 }

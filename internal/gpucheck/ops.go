@@ -93,7 +93,7 @@ func (c *check) ops(ctx context.Context, g *gpu) ([]op, error) {
 		{"RMSNorm", fmt.Sprint(s.width), 2 * float(s.width), func(n int) { q.RMSNorm(y.First(n), x.First(n), kernels.NormSpec{Gain: gain, Eps: 1e-5}) }},
 		{"RoPE", fmt.Sprintf("%d × %d", s.heads, s.dim), 2 * float(s.heads*s.dim), func(n int) { q.RoPE(heads.First(n), turn, headers[n]) }},
 		{"StoreKV to F16", fmt.Sprintf("2 × %d × %d", s.kvHeads, s.dim), 2*float(s.kvHeads*s.dim) + token, func(n int) { q.StoreKV(cache, k.First(n), v.First(n), headers[n]) }},
-		{"SwiGLU", fmt.Sprint(s.hidden), 3 * float(s.hidden), func(n int) { q.SwiGLU(gate.First(n), gate.First(n), up.First(n)) }},
+		{"SwiGLU (Gated by SiLU)", fmt.Sprint(s.hidden), 3 * float(s.hidden), func(n int) { q.Gated(gate.First(n), gate.First(n), up.First(n), kernels.SiLU) }},
 		{"Add", fmt.Sprint(s.width), 3 * float(s.width), func(n int) { q.Add(y.First(n), x.First(n)) }},
 		{"Gather", fmt.Sprint(s.width), 2 * float(s.width), func(n int) { q.Gather(y.First(n), x.First(n), headers[n]) }},
 		{"ArgMax", fmt.Sprint(s.vocab), float(s.vocab), func(n int) { q.ArgMax(best.First(n), logits.First(n)) }},

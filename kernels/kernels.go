@@ -86,14 +86,18 @@ type Queue interface {
 	// them at their rows' positions.
 	StoreKV(c Cache, k, v Tensor, rows Rows)
 
-	// Attention writes softmax(q·Kᵀ·scale)·V, as AttentionSpec says more closely, to
-	// dst, both [n, heads·headDim], over the positions 0 to the row's own, all of them from the cache. heads
-	// is a multiple of the cache's; consecutive heads share one of the cache's.
-	// The softmax is online, in blocks of PageTokens positions from 0 on. A
-	// block's weights are added by halves, those behind the row's position being
-	// 0: the upper 16 to the lower 16, then of those the upper 8, and so on. Its
-	// weighted values are summed in order, and then added to those before it.
-	// dst must not lie over q.
+	// Attention writes softmax(q·Kᵀ·scale)·V, as AttentionSpec says more closely,
+	// to dst, both [n, heads·headDim]. A row attends to the positions 0 to its own,
+	// or to those of them in the window; all keys and values come from the cache.
+	// heads is a multiple of the cache's; consecutive heads share one of the
+	// cache's. dst must not lie over q.
+	//
+	// The softmax is online, in blocks of PageTokens positions counted from 0. A
+	// block's weights are added by halves, those of positions that the row doesn't
+	// attend to being 0: the upper 16 to the lower 16, then of those the upper 8,
+	// and so on. Its weighted values are summed in order, and then added to those
+	// before it. A sink is the first score. Pages of which a row attends to nothing
+	// aren't read.
 	Attention(dst, q Tensor, c Cache, s AttentionSpec, rows Rows)
 
 	// Activate writes f(x) to dst, both of one shape. dst may be x.

@@ -3,7 +3,7 @@
 //	go generate ./internal/panel
 //
 // Each kernel's meaning is that of its portable twin, a Go function of the name
-// without the level.
+// without the level; those of activate… and gated… are by what follows.
 package main
 
 import (

@@ -1,14 +1,23 @@
 package kernels
 
+import (
+	"fmt"
+	"math"
+)
+
 // NormSpec is what a normalization needs beside its rows. With x a row of n
 // columns, RMSNorm writes (Zhang and Sennrich, "Root Mean Square Layer
 // Normalization", 2019)
 //
 //	y[j] = x[j] / sqrt(Σx[i]²/n + Eps) · Gain[j] + Bias[j]
+//
+// and LayerNorm (Ba et al., "Layer Normalization", 2016), with the mean m = Σx[i]/n,
+//
+//	y[j] = (x[j]-m) / sqrt(Σ(x[i]-m)²/n + Eps) · Gain[j] + Bias[j]
 type NormSpec struct {
 	Gain Weight  // [1, n] of F32, F16 or BF16
 	Bias Weight  // as Gain; nil: nothing is added
-	Eps  float32 // added to the mean square
+	Eps  float32 // added to the mean square, or the variance
 }
 
 // AttentionSpec is what Attention needs beside its queries and the cache. With q
@@ -52,21 +61,27 @@ type AttentionSpec struct {
 	Slopes Weight
 }
 
-// Unusual returns the name of the first field beside Scale that is set, "" if
-// none is.
-func (s AttentionSpec) Unusual() string {
+// Check says which field no attention can have, if any. What a weight must be, only
+// the op knows: the number of heads is the queries'.
+func (s AttentionSpec) Check() error {
 	switch {
-	case s.Window != 0:
-		return "Window"
-	case s.SoftCap != 0:
-		return "SoftCap"
-	case s.Sinks != nil:
-		return "Sinks"
-	case s.Slopes != nil:
-		return "Slopes"
+	case s.Window < 0:
+		return fmt.Errorf("a Window of %d positions: it must be positive, or 0 for all", s.Window)
+	case s.SoftCap != 0 && !positive(s.SoftCap):
+		return fmt.Errorf("a SoftCap of %v: it must be a positive number, or 0 for none", s.SoftCap)
 	}
-	return ""
+	return nil
 }
+
+// CheckSoftCap says what is wrong with what SoftCap is asked to keep numbers within.
+func CheckSoftCap(most float32) error {
+	if !positive(most) {
+		return fmt.Errorf("a cap of %v: it must be a positive number", most)
+	}
+	return nil
+}
+
+func positive(f float32) bool { return f > 0 && f <= math.MaxFloat32 }
 
 // Rotation is what RoPE needs to know. Pair i of a head's first 2·len elements,
 // len = Frequencies.Cols, turns by position·Frequencies[i] radians; the rest of

@@ -18,12 +18,27 @@ var portable = &Kernels{
 	expandKeys:   expandKeys,
 	expandValues: expandValues,
 
-	swiglu:     swiglu,
-	sumSquares: sumSquares,
-	scale:      scale,
-	divide:     divide,
-	add:        add,
-	toF16:      toF16,
+	sum:         sum,
+	sumSquares:  sumSquares,
+	scale:       scale,
+	standardize: standardize,
+	divide:      divide,
+	multiply:    multiply,
+	subtract:    subtract,
+	add:         add,
+	toF16:       toF16,
+	activate: [functions]func(dst, x []float32){
+		kernels.SiLU: each(silu), kernels.GELU: each(gelu), kernels.GELUErf: each(geluErf), kernels.ReLU: each(relu),
+		kernels.ReLUSquared: each(reluSquared), kernels.Tanh: each(tanh), kernels.Sigmoid: each(sigmoid),
+	},
+	gated: [functions]func(dst, gate, up []float32){
+		kernels.SiLU: silued, kernels.GELU: eachGated(gelu), kernels.GELUErf: eachGated(geluErf), kernels.ReLU: eachGated(relu),
+		kernels.ReLUSquared: eachGated(reluSquared), kernels.Tanh: eachGated(tanh), kernels.Sigmoid: eachGated(sigmoid),
+	},
+	softCap: softCap,
+
+	largest: largest,
+	find:    find,
 }
 
 func floatF32(p []byte, cols int, x []float32, _ int, y []float32, _ int) {

@@ -26,8 +26,8 @@ var refusals = []kerneltest.Refusal{
 	kerneltest.Header("Attention", func(h *kernels.Header) { h.Pages[0] = 9 }, "page 9", "cache that has 3"),
 
 	{Op: "RMSNorm", Spoil: func(l *kerneltest.Layer) { l.Y = l.X; l.Y.Off += 4 }, Wants: []string{"dst lies over a part of x"}},
-	{Op: "SwiGLU", Spoil: func(l *kerneltest.Layer) { l.Y = l.Gate; l.Y.Off -= 4 }, Wants: []string{"dst lies over a part of gate"}},
-	{Op: "SwiGLU", Spoil: func(l *kerneltest.Layer) { l.Y = l.X; l.Y.Off += 4 }, Wants: []string{"dst lies over a part of up"}},
+	{Op: "Gated", Spoil: func(l *kerneltest.Layer) { l.Y = l.Gate; l.Y.Off -= 4 }, Wants: []string{"dst lies over a part of gate"}},
+	{Op: "Gated", Spoil: func(l *kerneltest.Layer) { l.Y = l.X; l.Y.Off += 4 }, Wants: []string{"dst lies over a part of up"}},
 	{Op: "Add", Spoil: func(l *kerneltest.Layer) { l.Y = l.X; l.Y.Off += 4 }, Wants: []string{"dst lies over a part of x"}},
 	{Op: "ArgMax", Spoil: func(l *kerneltest.Layer) { l.Best.Buf, l.Best.Off = l.X.Buf, l.X.Off }, Wants: []string{"dst lies over x"}},
 }
@@ -78,7 +78,7 @@ func TestShapesBeyondAKernelAreRefused(t *testing.T) {
 		for name, op := range map[string]func(q kernels.Queue){
 			"RMSNorm":   func(q kernels.Queue) { q.RMSNorm(x, x, kernels.NormSpec{Gain: l.Gain, Eps: 1e-5}) },
 			"MatMul":    func(q kernels.Queue) { q.MatMul(x, l.Products) },
-			"SwiGLU":    func(q kernels.Queue) { q.SwiGLU(x, x, x) },
+			"Gated":     func(q kernels.Queue) { q.Gated(x, x, x, kernels.SiLU) },
 			"Add":       func(q kernels.Queue) { q.Add(x, x) },
 			"ArgMax":    func(q kernels.Queue) { q.ArgMax(l.Best, x) },
 			"Attention": func(q kernels.Queue) { q.Attention(l.Y, x, l.Cache, kernels.AttentionSpec{Scale: 1}, l.Rows) },

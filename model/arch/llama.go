@@ -203,7 +203,7 @@ func (r *llamaRunner) Forward(p *stage.Pass, in, out kernels.Tensor) error {
 	q.RMSNorm(normed, out, kernels.NormSpec{Gain: r.ffnNorm, Eps: r.eps})
 	r.gateUp[0].Dst, r.gateUp[1].Dst = gate, up
 	q.MatMul(normed, r.gateUp[:])
-	q.SwiGLU(gate, gate, up)
+	q.Gated(gate, gate, up, kernels.SiLU)
 	r.down[0].Dst = normed // its rows have been read
 	q.MatMul(gate, r.down[:])
 	q.Add(out, normed)

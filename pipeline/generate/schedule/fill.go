@@ -45,21 +45,20 @@ func (r *route) fill(h *kernels.Header, b *Batch) {
 // decode puts up to most rows that decode into the batch.
 func (f *filling) decode(most int) {
 	r := f.route
-	var skipped list // found no pages
 	for most > 0 && r.decode.first != nil {
 		s := r.decode.first
 		s.unlink()
 		// To get pages for s may preempt any sequence, s included, which leaves
 		// the list that it is in.
-		skipped.push(s)
+		r.skipped.push(s)
 		if r.grow(s, s.sent+1) {
 			s.unlink()
 			f.put(s, 1)
 			most--
 		}
 	}
-	for skipped.last != nil {
-		s := skipped.last
+	for r.skipped.last != nil {
+		s := r.skipped.last
 		s.unlink()
 		r.decode.pushFront(s)
 	}

@@ -27,6 +27,7 @@ type route struct {
 	short   heap // the same, by how many rows
 	unsent  int  // rows of all of them
 	decode  list // with one token to send; a queue, so that all get their turn
+	skipped list // those of them for whom the batch that is being filled had no pages
 	stalled list // wait for their callers, for the longest time first
 
 	chosen []*Sequence // for the chunks of the batch that is being filled

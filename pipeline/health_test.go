@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -41,6 +42,13 @@ func (p *patient) layers() []stage.Layer {
 	return layers
 }
 
+// taken returns the times of the batches so far.
+func (p *patient) taken() []time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.times)
+}
+
 // A pipeline that is failing tries again by itself, after pauses that double up to a
 // minute, and works again when a try passes.
 func TestAPipelineRecoversByItself(t *testing.T) {
@@ -52,7 +60,7 @@ func TestAPipelineRecoversByItself(t *testing.T) {
 		row := []float32{1}
 		for round := range 2 {
 			p.ill.Store(true)
-			p.times = nil
+			before := len(p.taken())
 			began := time.Now()
 			for range 3 {
 				_, err := line.Do(t.Context(), row)
@@ -64,7 +72,7 @@ func TestAPipelineRecoversByItself(t *testing.T) {
 			<-time.After(200 * time.Second)
 			synctest.Wait()
 			var tries []time.Duration
-			for _, at := range p.times[3:] {
+			for _, at := range p.taken()[before+3:] {
 				tries = append(tries, at.Sub(began))
 			}
 			const s = time.Second
@@ -74,7 +82,7 @@ func TestAPipelineRecoversByItself(t *testing.T) {
 			var f *pipeline.FailingError
 			require.ErrorAs(t, err, &f)
 			assert.Equal(t, 12, f.Batches)
-			assert.Len(t, p.times, 12, "calls are refused without a batch")
+			assert.Len(t, p.taken(), before+12, "calls are refused without a batch")
 
 			p.ill.Store(false)
 			<-time.After(time.Minute)

@@ -49,8 +49,8 @@ type Config struct {
 	Observer Observer     // told of every batch, if not nil
 
 	// State is what a model's layers keep between batches, and how large the
-	// header of a batch may be: Pages, KV, MaxOutputs, MaxTables and Expect are
-	// taken from it. For layers without state the zero value is right.
+	// header of a batch may be: Pages, KV, MaxOutputs, MaxTables, MaxTop and
+	// Expect are taken from it. For layers without state the zero value is right.
 	State stage.Config
 }
 

@@ -61,6 +61,9 @@ func TestCloseDrainsAndAbortDoesNot(t *testing.T) {
 			assert.ErrorIs(t, err, pipeline.ErrClosed)
 			_, err = p.TryDo(t.Context(), make([]float32, 1))
 			assert.ErrorIs(t, err, pipeline.ErrClosed)
+			_, err = p.Do(t.Context(), nil)
+			assert.ErrorIs(t, err, pipeline.ErrClosed, "also without rows")
+			assert.ErrorIs(t, p.DoInto(t.Context(), nil, nil), pipeline.ErrClosed)
 			assert.ErrorIs(t, p.Warmup(t.Context()), pipeline.ErrClosed)
 			if abort {
 				calls.Wait() // before what is on its way comes back

@@ -3,6 +3,9 @@ package stage_test
 import (
 	"context"
 	"fmt"
+	"math"
+	"runtime"
+	"runtime/debug"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -40,7 +43,7 @@ func (r *row) Worked(w stage.Work) {
 }
 
 func newRow(t *testing.T, kinds string, layers ...*adds) *row {
-	r := &row{t: t, config: stage.Config{MaxRows: 4, MaxOutputs: 4, InFlight: 3}, traffic: stage.NewTraffic()}
+	r := &row{t: t, config: stage.Config{MaxRows: 4, MaxOutputs: 4, InFlight: 3, MaxTop: 2}, traffic: stage.NewTraffic()}
 	r.in = stage.NewLink(3)
 	from := r.in
 	for i, kind := range kinds {
@@ -82,11 +85,20 @@ func newRow(t *testing.T, kinds string, layers ...*adds) *row {
 // send sends a batch with these tokens, one that only wants the best column where
 // best says so.
 func (r *row) send(slot int, best bool, tokens ...int32) {
+	b := r.batch(slot, tokens...)
+	b.Want.Best = best
+	r.submit(b)
+}
+
+func (r *row) batch(slot int, tokens ...int32) *stage.Batch {
 	b := stage.NewBatch(slot, r.config)
 	for _, token := range tokens {
 		b.Header.Append(token, 0, 0, true)
 	}
-	b.Want.Best = best
+	return b
+}
+
+func (r *row) submit(b *stage.Batch) {
 	r.sent++
 	b.Number = r.sent
 	b.Seal()
@@ -307,6 +319,87 @@ func TestBestIsChosenOnTheDevice(t *testing.T) {
 		assert.Nil(t, b.Values())
 		r.close()
 	})
+}
+
+// What is wanted of the results can be combined: it is all computed on the device.
+func TestWhatIsWanted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRow(t, "s", &adds{width: 4, unlikely: 9})
+		inf := float32(math.Inf(-1))
+		for _, want := range []stage.Want{{}, {Values: true}, {Best: true}, {Top: 2}, {Top: 2, Best: true}, {Top: 2, Best: true, Values: true}} {
+			b := r.batch(0, 2, 9)
+			b.Want = want
+			r.submit(b)
+			b, err := r.recv()
+			require.NoError(t, err)
+			if want.Best {
+				assert.Equal(t, []int32{1, -1}, b.Chosen())
+			} else {
+				assert.Nil(t, b.Chosen())
+			}
+			columns, values := b.Top()
+			if want.Top > 0 {
+				assert.Equal(t, []int32{1, 0, -1, -1}, columns)
+				assert.Equal(t, []float32{4, 3, inf, inf}, values)
+			} else {
+				assert.Nil(t, columns)
+				assert.Nil(t, values)
+			}
+			if want == (stage.Want{}) || want.Values {
+				assert.Equal(t, []float32{3, 4, 1, 2}, b.Values()[:4])
+			} else {
+				assert.Nil(t, b.Values())
+			}
+		}
+		for _, top := range []int{-1, 3, math.MaxInt} {
+			b := r.batch(0, 1, 2, 3, 4)
+			b.Want.Top = top
+			r.submit(b)
+			_, err := r.recv()
+			assert.ErrorContains(t, err, fmt.Sprintf("wants the %d largest", top))
+		}
+		r.close()
+	})
+}
+
+// A layer that ends its stage's goroutine, for every batch, fails these batches and
+// nothing else: the stack doesn't grow with them.
+func TestALayerThatAlwaysEndsTheGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRow(t, "c", &adds{width: 1, ends: 7})
+		before := debug.SetMaxStack(256 << 10)
+		defer debug.SetMaxStack(before)
+		for i := range int32(3000) {
+			token := 6 + i%3
+			r.send(0, false, token)
+			b, err := r.recv()
+			if token == 7 {
+				require.ErrorContains(t, err, "a layer ended the stage's goroutine")
+			} else {
+				require.NoError(t, err)
+				require.Equal(t, []float32{float32(token) + 1}, b.Values())
+			}
+		}
+		assert.EqualValues(t, 3000, r.stages[0].Stats().Batches)
+		r.close()
+	})
+}
+
+// A layer that ends the goroutine that closes it is an error of Close, as one that
+// panics is, and what else the stage holds is freed.
+func TestALayerThatDoesNotReturnFromClose(t *testing.T) {
+	for want, closing := range map[string]func(){
+		"a layer ended the goroutine that closed it": runtime.Goexit,
+		"panic: oh": func() { panic("oh") },
+	} {
+		d := &slow{name: "rocm:0"}
+		layers := []stage.Layer{&adds{name: "block 0", width: 1, closing: closing}}
+		s, err := stage.Load(t.Context(), stage.Position{Last: true}, d, layers, stage.Config{MaxRows: 1, MaxOutputs: 1, InFlight: 1}, nil)
+		require.NoError(t, err)
+		assert.ErrorContains(t, s.Close(), want)
+		assert.NoError(t, s.Close())
+		assert.Zero(t, d.Allocated())
+	}
 }
 
 // What the host writes for a device, and reads of it, is memory that the device

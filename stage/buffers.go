@@ -21,6 +21,7 @@ type buffers struct {
 	outputs   []kernels.Tensor  // by slot: [rows, width]
 	events    []device.Event    // by slot
 	results   []results         // by slot of the last stage
+	topK      topK              // the queue's, nil if it has none
 	host      [][]float32       // by slot: where activations go that are wanted in the host's memory; nil where it reads them in place
 	between   [2]kernels.Tensor
 	work      kernels.Tensor
@@ -35,6 +36,7 @@ type buffers struct {
 func (f *buffers) allocate(q kernels.Queue, layers []Layer, at Position, c Config) error {
 	s := c.size(layers)
 	f.last, f.header = at.Last, s.header
+	f.topK, _ = q.(topK)
 	d := q.Device()
 	for _, l := range layers {
 		f.widths = append(f.widths, l.Shape().Width)
@@ -223,6 +225,8 @@ func (f *buffers) bring(q kernels.Queue, b *Batch) (kernels.Tensor, error) {
 	}
 	n := x.Rows * x.Cols
 	switch own := f.brought[b.Slot]; {
+	case b.bare && n > 0:
+		return x, fmt.Errorf("a batch of %d rows came without activations: the stage reads %d numbers a row", x.Rows, x.Cols)
 	case n > min(len(own), len(b.Input)):
 		return x, fmt.Errorf("a batch of %d rows brings %d numbers along: it needs %d, and there is room for %d", x.Rows, len(b.Input), n, len(own))
 	case n > 0 && (x.Buf.Bytes() == nil || &own[0] != &b.Input[0]):

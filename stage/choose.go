@@ -43,7 +43,8 @@ func (f *buffers) allocateResults(output device.Buffer, s size, c Config) error 
 	return nil
 }
 
-// topK is the op that finds a row's largest values, which a backend may have.
+// topK is the op that finds a row's largest values, which not every queue has: k is
+// columns.Cols, and where a row has fewer numbers the rest is -1 and -Inf.
 type topK interface {
 	TopK(columns, values, x kernels.Tensor)
 }
@@ -69,17 +70,16 @@ func (f *buffers) deliver(q kernels.Queue, b *Batch, x kernels.Tensor) error {
 		b.chosen = r.chosen[:x.Rows]
 		q.Download(bytesOf(b.chosen), best.Buf, best.Off)
 	}
-	if k := min(b.Want.Top, x.Cols); k > 0 {
-		op, ok := q.(topK)
+	if k := b.Want.Top; k > 0 {
 		switch n := x.Rows * k; {
-		case !ok:
+		case f.topK == nil:
 			all = true
-		case n > len(r.columns):
+		case k > len(r.columns) || n > len(r.columns): // n may overflow
 			return fmt.Errorf("a batch wants the %d largest of each of %d rows: there is room for %d numbers", k, x.Rows, len(r.columns))
 		default:
 			columns := kernels.Tensor{Buf: f.work.Buf, Off: int64(len(r.chosen)) * 4, Rows: x.Rows, Cols: k, Type: kernels.I32}
 			values := kernels.Tensor{Buf: f.work.Buf, Off: columns.Off + columns.Bytes(), Rows: x.Rows, Cols: k, Type: kernels.F32}
-			op.TopK(columns, values, x)
+			f.topK.TopK(columns, values, x)
 			b.columns, b.top = r.columns[:n], r.top[:n]
 			q.Download(bytesOf(b.columns), columns.Buf, columns.Off)
 			q.Download(bytesOf(b.top), values.Buf, values.Off)

@@ -40,6 +40,7 @@ type Message struct {
 	width   int            // of a row of Input, in float32s; 0 where a first stage reads none
 	encoded []byte         // the header, since Seal
 	x       kernels.Tensor // the activations; with no buffer, their shape in Input or host
+	bare    bool           // it came over a wire without activations: Input isn't its own
 	host    []float32      // a copy of x in the host's memory, from a stage with Position.Host
 }
 
@@ -50,7 +51,7 @@ func (m *Message) Seal() { m.encoded = m.Header.Encode() }
 func (m *Message) reset() {
 	m.Header.Reset()
 	m.Number, m.Route, m.Want, m.Failure = 0, 0, Want{}, nil
-	m.encoded, m.x, m.host = nil, kernels.Tensor{}, nil
+	m.encoded, m.x, m.bare, m.host = nil, kernels.Tensor{}, false, nil
 }
 
 // Want says what a batch's sender wants of each row that comes out of the last

@@ -87,7 +87,7 @@ func (m *Message) MarshalBinary() ([]byte, error) { return m.AppendBinary(nil) }
 
 // activations returns the message's activations in the host's memory.
 func (m *Message) activations() (rows, cols int, values []byte, err error) {
-	if m.Failure != nil {
+	if m.Failure != nil || m.bare {
 		return 0, 0, nil, nil
 	}
 	rows, cols = m.x.Rows, m.x.Cols
@@ -176,6 +176,7 @@ func (m *Message) unmarshal(data []byte) error {
 		copy(bytesOf(m.Input[:numbers]), data)
 		m.x = kernels.Tensor{Rows: int(rows), Cols: int(cols), Type: kernels.F32}
 	}
+	m.bare = numbers == 0
 	m.Number, m.Route = number, int(route)
 	m.Want = Want{Values: flags&flagValues != 0, Best: flags&flagBest != 0, Top: int(top)}
 	m.Seal()

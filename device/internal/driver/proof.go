@@ -1,4 +1,4 @@
-package cuda
+package driver
 
 import (
 	"bytes"
@@ -27,7 +27,7 @@ func (d *Device) proves(from *Device) (bool, error) {
 	if e := p.close(); err == nil {
 		err = e
 	}
-	if errors.Is(err, ErrOutOfMemory) {
+	if errors.Is(err, device.ErrOutOfMemory) {
 		return false, nil
 	}
 	return good && err == nil, err

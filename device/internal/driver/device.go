@@ -1,10 +1,9 @@
-package cuda
+package driver
 
 import (
 	"crypto/sha256"
 	"fmt"
 	"sync"
-	"unsafe"
 
 	"github.com/leat-dev/leat/device"
 )
@@ -12,7 +11,7 @@ import (
 // Device is a GPU. It implements device.Device, device.Programmable, device.Pinner,
 // device.Copier and device.Peer.
 type Device struct {
-	*primary
+	*gpu
 	info   device.Info
 	zeroer uintptr // the stream on which new memory is cleared
 
@@ -23,33 +22,33 @@ type Device struct {
 	users   int        // all that still needs the context: buffers, streams
 	closed  bool
 
-	reaching sync.Mutex        // guards reached
-	reached  map[*primary]bool // whether this GPU reads another's memory
+	reaching sync.Mutex    // guards reached
+	reached  map[*gpu]bool // whether this GPU reads another's memory
 
 	loading  sync.Mutex // guards programs
 	programs map[[sha256.Size]byte]*Program
 }
 
-// open takes part in the GPU's context.
-func open(d *driver, ordinal int32, info device.Info) (*Device, error) {
-	p, err := d.retain(info.Name, ordinal)
+// open takes part in the context of the GPU that has the handle.
+func open(d Driver, handle int32, info device.Info) (*Device, error) {
+	g, err := retain(d, info.Name, handle)
 	if err != nil {
 		return nil, err
 	}
-	g := &Device{
-		primary:  p,
+	own := &Device{
+		gpu:      g,
 		info:     info,
 		programs: map[[sha256.Size]byte]*Program{},
-		reached:  map[*primary]bool{},
+		reached:  map[*gpu]bool{},
 	}
-	if g.info.Free, g.info.Memory, err = p.memory(); err == nil {
-		g.zeroer, err = g.newStream()
+	if own.info.Free, own.info.Memory, err = g.memory(); err == nil {
+		own.zeroer, err = own.newStream()
 	}
 	if err != nil {
-		_ = p.release() // the first error tells more
+		_ = g.release() // the first error tells more
 		return nil, err
 	}
-	return g, nil
+	return own, nil
 }
 
 // Info describes the GPU, its free memory as it was when it was opened. The slices
@@ -105,9 +104,9 @@ func (d *Device) end() error {
 		defer v.leave()
 		keep(v.enter())
 		for _, p := range d.programs {
-			keep(d.check(cuModuleUnload, v.call(cuModuleUnload, p.module)))
+			keep(d.check(v.calls.ModuleUnload(p.module)))
 		}
-		keep(d.check(cuStreamDestroy, v.call(cuStreamDestroy, d.zeroer)))
+		keep(d.check(v.calls.StreamDestroy(d.zeroer)))
 	}()
 	keep(d.release())
 	return first
@@ -115,7 +114,7 @@ func (d *Device) end() error {
 
 // use counts something that needs the context, until drop.
 func (d *Device) use(what string) error {
-	if err := d.gone(); err != nil {
+	if err := d.Lost(); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	d.mu.Lock()
@@ -146,7 +145,6 @@ func (d *Device) newStream() (uintptr, error) {
 	if err := v.enter(); err != nil {
 		return 0, err
 	}
-	var stream uintptr
-	err := d.check(cuStreamCreate, v.fill(cuStreamCreate, uintptr(unsafe.Pointer(&stream)), streamNonBlocking))
-	return stream, err
+	stream, err := v.calls.StreamCreate()
+	return stream, d.check(err)
 }

@@ -1,12 +1,9 @@
-package cuda
+package driver
 
 import (
 	"crypto/sha256"
 	"fmt"
-	"runtime"
-	"strings"
 	"sync"
-	"unsafe"
 
 	"github.com/leat-dev/leat/device"
 )
@@ -31,8 +28,8 @@ type Function struct {
 // Name returns the kernel's name in the program.
 func (f *Function) Name() string { return f.name }
 
-// Load compiles a program's PTX, or finds it in the driver's cache of what was
-// compiled before. The error has what the driver's compiler said.
+// Load has the driver compile a program's image, or find it among what it compiled
+// before. The error has what the driver's compiler said.
 func (d *Device) Load(image []byte) (device.Program, error) {
 	key := sha256.Sum256(image)
 	if err := d.use("a program"); err != nil {
@@ -48,14 +45,6 @@ func (d *Device) Load(image []byte) (device.Program, error) {
 	return p, nil
 }
 
-// compilerLog is where the driver's compiler says what is wrong. The driver finds text
-// by its address in values, so it is all one object, on the heap.
-type compilerLog struct {
-	options [2]int32
-	values  [2]uintptr
-	text    [8 << 10]byte
-}
-
 // load holds the lock while it compiles, so that two queues made at once compile
 // once. The driver can't be stopped.
 func (d *Device) load(key [sha256.Size]byte, image []byte) (*Program, error) {
@@ -69,18 +58,11 @@ func (d *Device) load(key [sha256.Size]byte, image []byte) (*Program, error) {
 	if err := v.enter(); err != nil {
 		return nil, err
 	}
-	text := append(image[:len(image):len(image)], 0) // PTX ends with a 0
-	log := new(compilerLog)
-	log.options = [...]int32{jitErrorLog, jitErrorLogBytes}
-	log.values = [...]uintptr{uintptr(unsafe.Pointer(&log.text)), uintptr(len(log.text))}
-	p := &Program{device: d, functions: map[string]*Function{}}
-	code := v.fill(cuModuleLoadDataEx, uintptr(unsafe.Pointer(&p.module)), uintptr(unsafe.Pointer(unsafe.SliceData(text))),
-		uintptr(len(log.options)), uintptr(unsafe.Pointer(&log.options)), uintptr(unsafe.Pointer(&log.values)))
-	runtime.KeepAlive(log)
-	if code != success {
-		said := strings.Join(strings.Fields(until0(log.text[:])), " ")
-		return nil, d.note(d.driver.fault(d.name, cuModuleLoadDataEx, code, said))
+	module, failed := v.calls.ModuleLoad(image)
+	if err := d.check(failed); err != nil {
+		return nil, err
 	}
+	p := &Program{device: d, module: module, functions: map[string]*Function{}}
 	d.programs[key] = p
 	return p, nil
 }
@@ -113,20 +95,12 @@ func (p *Program) function(name string) (*Function, error) {
 	if err := v.enter(); err != nil {
 		return nil, err
 	}
-	f := &Function{device: d, name: name}
-	text := append([]byte(name), 0)
-	code := v.fill(cuModuleGetFunction, uintptr(unsafe.Pointer(&f.handle)), p.module, uintptr(unsafe.Pointer(unsafe.SliceData(text))))
-	if code != success {
-		return nil, d.note(d.driver.fault(d.name, cuModuleGetFunction, code, fmt.Sprintf("%q", name)))
+	handle, threads, failed := v.calls.ModuleFunction(p.module, name)
+	if failed != nil {
+		failed.Detail = fmt.Sprintf("%q", name)
+		return nil, d.check(failed)
 	}
-	// A driver that loads lazily has loaded the function by now, so that no launch has
-	// to wait for that: it couldn't say this of one that isn't.
-	var threads int32
-	code = v.fill(cuFuncGetAttribute, uintptr(unsafe.Pointer(&threads)), functionMaxThreads, f.handle)
-	if err := d.check(cuFuncGetAttribute, code); err != nil {
-		return nil, err
-	}
-	f.threads = uint32(threads)
+	f := &Function{device: d, name: name, handle: handle, threads: uint32(threads)}
 	p.functions[name] = f
 	return f, nil
 }

@@ -1,4 +1,4 @@
-package cuda
+package driver
 
 import (
 	"context"
@@ -114,7 +114,7 @@ func (w *waiter) run(entered chan<- error) {
 		switch s.kind {
 		case start:
 			// If it fails, so does the event that follows.
-			_ = d.check(cuEventSynchronize, w.visit.call(cuEventSynchronize, s.mark))
+			_ = d.check(w.visit.calls.EventSynchronize(s.mark))
 			began = time.Now()
 			w.putMark(s.mark)
 			continue
@@ -122,7 +122,7 @@ func (w *waiter) run(entered chan<- error) {
 			before = append(before, s)
 			continue
 		case finish:
-			if err = d.check(cuEventSynchronize, w.visit.call(cuEventSynchronize, s.event.handle)); err != nil {
+			if err = d.check(w.visit.calls.EventSynchronize(s.event.handle)); err != nil {
 				_ = w.drain() // the wait failed, not the work, whose memory must stay until it is done
 			}
 		case drain:
@@ -143,10 +143,10 @@ func (w *waiter) run(entered chan<- error) {
 // can say when the GPU is done with its memory, so it counts as lost.
 func (w *waiter) drain() error {
 	d := w.queue.device
-	if err := d.gone(); err != nil {
+	if err := d.Lost(); err != nil {
 		return err
 	}
-	err := d.check(cuStreamSynchronize, w.visit.call(cuStreamSynchronize, w.queue.stream))
+	err := d.check(w.visit.calls.StreamSynchronize(w.queue.stream))
 	d.lose(err)
 	return err
 }

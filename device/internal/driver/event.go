@@ -1,4 +1,4 @@
-package cuda
+package driver
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-	"unsafe"
 
 	"github.com/leat-dev/leat/device"
 )
@@ -104,8 +103,8 @@ func (e *Event) Span() (began, ended time.Time) {
 	return e.began, e.ended
 }
 
-// done says that no recording is under way.
-func (e *Event) done() bool {
+// Done says that no recording is under way.
+func (e *Event) Done() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.finished == e.recorded
@@ -178,23 +177,22 @@ func (e *Event) statusError(device string) error {
 
 // follow makes what is enqueued on the stream from now on run after the event. It
 // returns which recording that is, and whether it isn't done yet: then its error
-// comes later. Where the stream can't wait the caller must, as code says.
-func (e *Event) follow(v *visit, stream uintptr) (n uint64, pending bool, code result, err error) {
+// comes later. Where the stream can't wait, and waits is false, the caller must.
+func (e *Event) follow(calls Calls, stream uintptr) (n uint64, pending, waits bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
 	case e.finished == e.recorded && (e.outcome(e.recorded) != nil || e.recorded == 0 || e.closed):
-		return e.recorded, false, success, e.outcome(e.recorded)
+		return e.recorded, false, true, e.outcome(e.recorded)
 	case !e.inStream:
-		return e.recorded, true, notSupported, nil
+		return e.recorded, true, false, nil
 	}
-	code = v.call(cuStreamWaitEvent, stream, e.handle, 0)
-	return e.recorded, e.finished < e.recorded, code, nil
+	waits = calls.StreamWait(stream, e.handle) == nil
+	return e.recorded, e.finished < e.recorded, waits, nil
 }
 
 // newEventHandle creates an event of the driver.
-func (d *Device) newEventHandle(v *visit) (uintptr, error) {
-	var handle uintptr
-	code := v.fill(cuEventCreate, uintptr(unsafe.Pointer(&handle)), eventForWaiting)
-	return handle, d.check(cuEventCreate, code)
+func (d *Device) newEventHandle(calls Calls) (uintptr, error) {
+	handle, err := calls.EventCreate()
+	return handle, d.check(err)
 }

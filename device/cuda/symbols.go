@@ -1,12 +1,6 @@
 package cuda
 
-import (
-	"fmt"
-	"strings"
-	"unsafe"
-
-	"github.com/ebitengine/purego"
-)
+import "strings"
 
 // symbol is a function of the driver's library.
 type symbol uint8
@@ -33,7 +27,6 @@ const (
 	cuMemcpyDtoHAsync
 	cuMemcpyPeerAsync
 	cuMemsetD8Async
-	cuMemsetD32Async
 	cuDeviceCanAccessPeer
 	cuCtxEnablePeerAccess
 	cuStreamCreate
@@ -78,7 +71,6 @@ var symbolNames = [symbols]string{
 	cuMemcpyDtoHAsync:         "cuMemcpyDtoHAsync_v2",
 	cuMemcpyPeerAsync:         "cuMemcpyPeerAsync",
 	cuMemsetD8Async:           "cuMemsetD8Async",
-	cuMemsetD32Async:          "cuMemsetD32Async",
 	cuDeviceCanAccessPeer:     "cuDeviceCanAccessPeer",
 	cuCtxEnablePeerAccess:     "cuCtxEnablePeerAccess",
 	cuStreamCreate:            "cuStreamCreate",
@@ -120,59 +112,3 @@ const (
 	launchParamBytes = 2 // CU_LAUNCH_PARAM_BUFFER_SIZE, a pointer to it
 	launchEnd        = 0
 )
-
-// driver is the driver's library.
-type driver struct {
-	path  string
-	entry [symbols]uintptr
-}
-
-// caller calls the driver's functions. It keeps the arguments, so that a call
-// allocates nothing, and so it belongs to one goroutine at a time.
-type caller struct {
-	driver *driver
-	args   [11]uintptr // cuLaunchKernel has the most
-}
-
-// call calls a function. What an argument points to is on the heap already, where it
-// doesn't move; so are a queue's fields.
-func (c *caller) call(s symbol, args ...uintptr) result {
-	n := copy(c.args[:], args)
-	code, _, _ := purego.SyscallN(c.driver.entry[s], c.args[:n]...)
-	return result(int32(code)) // the upper half of the register is undefined
-}
-
-// fill calls a function that writes to a variable: the pragma brings that to the heap
-// where its address is taken in the call. It allocates.
-//
-//go:uintptrescapes
-func (c *caller) fill(s symbol, args ...uintptr) result { return c.call(s, args...) }
-
-// The oldest driver that reads the kernels' PTX.
-const (
-	oldestDriver = 12040 // as cuDriverGetVersion counts: 1000·major + 10·minor
-	oldestNames  = "CUDA 12.4 or newer (550.54 or later on Linux, 551.61 on Windows)"
-)
-
-// check returns an error if the driver is too old.
-func (d *driver) check() error {
-	c := caller{driver: d}
-	var version int32
-	if code := c.fill(cuDriverGetVersion, uintptr(unsafe.Pointer(&version))); code != success {
-		return d.fault("", cuDriverGetVersion, code, "")
-	}
-	if version < oldestDriver {
-		return fmt.Errorf("%s: Leat needs a driver for %s, this one is for %d.%d",
-			d.path, oldestNames, version/1000, version%1000/10)
-	}
-	return nil
-}
-
-// start makes the driver ready. It may be called again.
-func (d *driver) start() error {
-	c := caller{driver: d}
-	if code := c.call(cuInit, 0); code != success {
-		return d.fault("", cuInit, code, "")
-	}
-	return nil
-}

@@ -1,4 +1,4 @@
-package cuda
+package driver
 
 import (
 	"context"
@@ -57,7 +57,7 @@ func (d *Device) reach(from *Device) (bool, error) {
 func (d *Device) reachOnce(from *Device) (bool, error) {
 	d.reaching.Lock()
 	defer d.reaching.Unlock()
-	if ok, known := d.reached[from.primary]; known {
+	if ok, known := d.reached[from.gpu]; known {
 		return ok, nil
 	}
 	ok, err := d.admit(from)
@@ -65,37 +65,31 @@ func (d *Device) reachOnce(from *Device) (bool, error) {
 		ok, err = d.proves(from)
 	}
 	if err == nil {
-		d.reached[from.primary] = ok
+		d.reached[from.gpu] = ok
 	}
 	return ok, err
 }
 
 // admit asks the driver for access to the sender's memory, and says whether there is.
 func (d *Device) admit(from *Device) (bool, error) {
-	can, err := d.driver.reaches(d.name, d.ordinal, from.ordinal)
-	if !can || err != nil {
-		return false, err
-	}
 	v := d.visit()
 	defer v.leave()
 	if err := v.enter(); err != nil {
 		return false, err
 	}
-	switch code := v.call(cuCtxEnablePeerAccess, from.handle, 0); code {
-	case success, peerEnabled:
-		return true, nil
-	case tooManyPeers, peerUnsupported, notSupported:
-		return false, nil // eight peers are the most that some machines have room for
-	default:
-		return false, d.check(cuCtxEnablePeerAccess, code)
+	can, failed := v.calls.CanAccessPeer(d.handle, from.handle)
+	if !can || failed != nil {
+		return false, d.named(failed) // the other one may be at fault
 	}
+	can, failed = v.calls.EnablePeer(from.context)
+	return can, d.check(failed)
 }
 
 // copyPeer copies from another GPU to the queue's.
 func (q *Queue) copyPeer(dst, src *Buffer, n int64) {
 	if n > 0 && q.ready("a copy") {
 		from := src.device
-		q.share(cuMemcpyPeerAsync, uintptr(dst.Address()), q.device.handle, uintptr(src.Address()), from.handle, uintptr(n), q.stream)
+		q.shared(q.visit.calls.CopyPeer(uintptr(dst.Address()), q.device.context, uintptr(src.Address()), from.context, n, q.stream))
 	}
 }
 
@@ -150,7 +144,7 @@ func (t *between) copy(dst, src *Buffer, n int64, ready device.Event, arrived *E
 // trip returns one that is done.
 func (t *between) trip() (*trip, error) {
 	for _, trip := range t.trips {
-		if trip.arrived.done() && (trip.sent == nil || trip.sent.done()) {
+		if trip.arrived.Done() && (trip.sent == nil || trip.sent.Done()) {
 			return trip, nil
 		}
 	}
@@ -182,4 +176,11 @@ func (t *between) Close() error {
 		t.detour = nil
 	}
 	return errors.Join(errs...)
+}
+
+// Detours says that a transfer goes from GPU to GPU through pinned memory of the host,
+// since the one can't read the other's.
+func Detours(t device.Transfer) bool {
+	b, ok := t.(*between)
+	return ok && b.detour != nil
 }

@@ -1,4 +1,4 @@
-package cuda
+package driver
 
 import (
 	"context"
@@ -34,7 +34,6 @@ type Queue struct {
 	closed  bool
 
 	host unsafe.Pointer // host memory of the call under way, so that it stays
-	launch
 }
 
 // NewQueue returns a *Queue.
@@ -68,12 +67,11 @@ func (d *Device) newQueue() (*Queue, error) {
 		return nil, err
 	}
 	q := &Queue{device: d, visit: d.visit()}
-	q.launch.prepare()
 	err := func() (err error) {
 		if q.stream, err = d.newStream(); err != nil {
 			return err
 		}
-		if q.status, err = d.alloc(device.StatusWords * 4); err != nil {
+		if q.status, err = d.alloc(statusBytes); err != nil {
 			return err
 		}
 		if q.closing, err = q.newEvent(); err != nil {
@@ -121,7 +119,7 @@ func (q *Queue) Err() error {
 	if q.err != nil {
 		return q.err
 	}
-	return q.device.gone()
+	return q.device.Lost()
 }
 
 // Status returns the address of the words that kernels report to.
@@ -142,27 +140,27 @@ func (q *Queue) ready(what string) bool {
 	case !q.inside:
 		q.Fail(fmt.Errorf("%s: %s outside Begin and End", q.device.name, what))
 	}
-	q.Fail(q.device.gone())
+	q.Fail(q.device.Lost())
 	return q.err == nil
 }
 
-// do enqueues. What the arguments point to is on the heap.
-func (q *Queue) do(s symbol, args ...uintptr) bool {
+// did takes the outcome of a call that enqueued something, and says whether it is good.
+func (q *Queue) did(failed *Error) bool {
 	q.dirty = true
-	err := q.device.check(s, q.visit.call(s, args...))
-	q.Fail(err)
-	return err == nil
+	if failed == nil {
+		return true
+	}
+	q.Fail(q.device.check(failed))
+	return false
 }
 
-// share enqueues what another GPU has a part in. If it fails the other one may be at
+// shared is did for what another GPU has a part in. If it fails the other one may be at
 // fault, so this one isn't lost yet: the next call that is its own tells.
-func (q *Queue) share(s symbol, args ...uintptr) bool {
+func (q *Queue) shared(failed *Error) {
 	q.dirty = true
-	code := q.visit.call(s, args...)
-	if code != success {
-		q.Fail(q.device.driver.fault(q.device.name, s, code, ""))
+	if failed != nil {
+		q.Fail(q.device.named(failed))
 	}
-	return code == success
 }
 
 // Upload copies src to dst at offset.
@@ -173,7 +171,7 @@ func (q *Queue) Upload(dst device.Buffer, offset int64, src []byte) {
 	}
 	q.mark()
 	q.host = unsafe.Pointer(unsafe.SliceData(src)) // so it isn't on a stack, which may move
-	q.do(cuMemcpyHtoDAsync, address, uintptr(q.host), uintptr(len(src)), q.stream)
+	q.did(q.visit.calls.CopyToGPU(address, q.host, len(src), q.stream))
 	q.host = nil
 }
 
@@ -185,7 +183,7 @@ func (q *Queue) Download(dst []byte, src device.Buffer, offset int64) {
 	}
 	q.mark()
 	q.host = unsafe.Pointer(unsafe.SliceData(dst))
-	q.do(cuMemcpyDtoHAsync, uintptr(q.host), address, uintptr(len(dst)), q.stream)
+	q.did(q.visit.calls.CopyToHost(q.host, address, len(dst), q.stream))
 	q.host = nil
 }
 
@@ -198,7 +196,7 @@ func (q *Queue) span(what string, b device.Buffer, offset int64, n int) (uintptr
 	own, ok := b.(*Buffer)
 	name := q.device.name
 	switch {
-	case !ok || !own.device.same(q.device.primary):
+	case !ok || !own.device.same(q.device.gpu):
 		q.Fail(fmt.Errorf("%s: %s of %d bytes: the buffer isn't this GPU's", name, what, n))
 	case own.Address() == 0:
 		q.Fail(fmt.Errorf("%s: %s of %d bytes: the buffer was freed", name, what, n))
@@ -226,11 +224,11 @@ func (q *Queue) After(e device.Event) {
 		q.Fail(e.Wait(context.Background()))
 		return
 	}
-	n, pending, code, err := own.follow(q.visit, q.stream)
+	n, pending, waits, err := own.follow(q.visit.calls, q.stream)
 	switch {
 	case err != nil:
 		q.Fail(err)
-	case code != success:
+	case !waits:
 		// It may be the other GPU that is at fault, so this one isn't lost.
 		q.Fail(own.wait(context.Background(), n))
 	case pending:
@@ -273,22 +271,22 @@ func (q *Queue) free() error {
 		v := d.visit()
 		defer v.leave()
 		keep(v.enter())
-		give := func(s symbol, handle uintptr) {
+		give := func(free func(uintptr) *Error, handle uintptr) {
 			if handle != 0 {
-				keep(d.check(s, v.call(s, handle)))
+				keep(d.check(free(handle)))
 			}
 		}
 		for _, e := range q.events {
 			e.mu.Lock()
 			e.closed = true
 			e.mu.Unlock()
-			give(cuEventDestroy, e.handle)
+			give(v.calls.EventDestroy, e.handle)
 		}
 		for _, mark := range q.marks {
-			give(cuEventDestroy, mark)
+			give(v.calls.EventDestroy, mark)
 		}
-		give(cuStreamDestroy, q.stream)
-		give(cuMemFree, q.status)
+		give(v.calls.StreamDestroy, q.stream)
+		give(v.calls.MemFree, q.status)
 	}()
 	for _, mem := range q.pinned {
 		keep(d.unpin(mem))

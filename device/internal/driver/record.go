@@ -1,4 +1,4 @@
-package cuda
+package driver
 
 import (
 	"context"
@@ -7,6 +7,9 @@ import (
 
 	"github.com/leat-dev/leat/device"
 )
+
+// statusBytes is how large the words are that kernels report to.
+const statusBytes = device.StatusWords * 4
 
 // Record hands the queue's error and what kernels reported over to e. An event of
 // another queue is a mistake, which becomes this queue's error.
@@ -21,14 +24,14 @@ func (q *Queue) Record(e device.Event) {
 		return
 	}
 	_ = own.Wait(context.Background()) // for an earlier recording
-	q.Fail(q.device.gone())
+	q.Fail(q.device.Lost())
 
 	// Also on a queue that failed, even on a GPU that seems to be lost: what was
 	// enqueued before may still run, and the event is done when it has.
 	d := q.device
 	failed, reported := q.err, false
-	keep := func(s symbol, code result) bool {
-		err := d.check(s, code)
+	keep := func(e *Error) bool {
+		err := d.check(e)
 		if failed == nil {
 			failed = err
 		}
@@ -39,12 +42,12 @@ func (q *Queue) Record(e device.Event) {
 	}
 	there := q.visit.current // else the driver can't be asked on this thread
 	if q.wrote && there {
-		reported = keep(cuMemcpyDtoHAsync, q.visit.call(cuMemcpyDtoHAsync, uintptr(unsafe.Pointer(own.status)), q.status, device.StatusWords*4, q.stream)) &&
-			keep(cuMemsetD32Async, q.visit.call(cuMemsetD32Async, q.status, 0, device.StatusWords, q.stream))
+		reported = keep(q.visit.calls.CopyToHost(unsafe.Pointer(own.status), q.status, statusBytes, q.stream)) &&
+			keep(q.visit.calls.Zero(q.status, statusBytes, q.stream))
 		q.wrote = !reported
 	}
 	s := step{kind: finish, event: own, timed: q.marked}
-	inStream := there && keep(cuEventRecord, q.visit.call(cuEventRecord, own.handle, q.stream))
+	inStream := there && keep(q.visit.calls.EventRecord(own.handle, q.stream))
 	if !inStream {
 		s.kind = drain
 	}
@@ -64,13 +67,13 @@ func (q *Queue) mark() {
 	mark := q.waiter.takeMark()
 	if mark == 0 {
 		var err error
-		if mark, err = q.device.newEventHandle(q.visit); err != nil {
+		if mark, err = q.device.newEventHandle(q.visit.calls); err != nil {
 			q.Fail(err)
 			return
 		}
 		q.marks = append(q.marks, mark)
 	}
-	if q.marked = q.do(cuEventRecord, mark, q.stream); !q.marked {
+	if q.marked = q.did(q.visit.calls.EventRecord(mark, q.stream)); !q.marked {
 		q.waiter.putMark(mark)
 		return
 	}
@@ -93,7 +96,7 @@ func (q *Queue) newEvent() (*Event, error) {
 	d := q.device
 	if len(q.slots) == 0 {
 		const batch = 64 // a page of memory in place holds more than one status
-		mem, err := d.pin(batch * device.StatusWords * 4)
+		mem, err := d.pin(batch * statusBytes)
 		if err != nil {
 			return nil, err
 		}
@@ -105,7 +108,7 @@ func (q *Queue) newEvent() (*Event, error) {
 	if err := v.enter(); err != nil {
 		return nil, err
 	}
-	handle, err := d.newEventHandle(v)
+	handle, err := d.newEventHandle(v.calls)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package cuda
+package driver
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 )
 
 // Alloc returns a zeroed buffer of the GPU's memory, aligned to 256 bytes. What goes
-// beyond its memory is ErrOutOfMemory.
+// beyond its memory is device.ErrOutOfMemory.
 func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 	if bytes < 0 {
 		return nil, fmt.Errorf("%s: a buffer of %d bytes", d.name, bytes)
@@ -39,33 +39,31 @@ func (d *Device) alloc(bytes int64) (uintptr, error) {
 	if err := v.enter(); err != nil {
 		return 0, err
 	}
-	var address uintptr
-	code := v.fill(cuMemAlloc, uintptr(unsafe.Pointer(&address)), uintptr(bytes))
-	if code == outOfMemory {
-		return 0, d.tooMuch(cuMemAlloc, bytes)
+	address, failed := v.calls.MemAlloc(bytes)
+	if failed != nil && failed.OutOfMemory {
+		d.tooMuch(failed, bytes)
+		if free, total, err := d.memory(); err == nil {
+			failed.Detail += fmt.Sprintf(", %s of %s are free", device.FormatSize(free), device.FormatSize(total))
+		}
 	}
-	if err := d.check(cuMemAlloc, code); err != nil {
+	if err := d.check(failed); err != nil {
 		return 0, err
 	}
-	err := d.check(cuMemsetD8Async, v.call(cuMemsetD8Async, address, 0, uintptr(bytes), d.zeroer))
+	err := d.check(v.calls.Zero(address, bytes, d.zeroer))
 	if err == nil {
-		err = d.check(cuStreamSynchronize, v.call(cuStreamSynchronize, d.zeroer))
+		err = d.check(v.calls.StreamSynchronize(d.zeroer))
 	}
 	if err != nil {
-		v.call(cuStreamSynchronize, d.zeroer) // nothing may write to it any more
-		v.call(cuMemFree, address)
+		_ = v.calls.StreamSynchronize(d.zeroer) // nothing may write to it any more
+		_ = v.calls.MemFree(address)
 		return 0, err
 	}
 	return address, nil
 }
 
-// tooMuch says why memory couldn't be had.
-func (d *Device) tooMuch(s symbol, bytes int64) error {
-	detail := fmt.Sprintf("%s asked for, Leat holds %s", device.FormatSize(bytes), device.FormatSize(d.Allocated()))
-	if free, total, err := d.memory(); err == nil && s == cuMemAlloc {
-		detail += fmt.Sprintf(", %s of %s are free", device.FormatSize(free), device.FormatSize(total))
-	}
-	return d.driver.fault(d.name, s, outOfMemory, detail)
+// tooMuch adds to an error why memory couldn't be had.
+func (d *Device) tooMuch(e *Error, bytes int64) {
+	e.Detail = fmt.Sprintf("%s asked for, Leat holds %s", device.FormatSize(bytes), device.FormatSize(d.Allocated()))
 }
 
 // Buffer is memory of a GPU. It implements device.Addressable.
@@ -99,18 +97,18 @@ func (b *Buffer) Free() error {
 	d.held -= b.size
 	d.buffers--
 	d.mu.Unlock()
-	return d.giveBack(cuMemFree, uintptr(address))
+	return d.giveBack(func(c Calls) *Error { return c.MemFree(uintptr(address)) })
 }
 
-// giveBack frees memory and drops its use.
-func (d *Device) giveBack(s symbol, address uintptr) error {
+// giveBack has memory freed and drops its use.
+func (d *Device) giveBack(free func(Calls) *Error) error {
 	err := func() error {
 		v := d.visit()
 		defer v.leave()
 		if err := v.enter(); err != nil {
 			return err
 		}
-		return d.check(s, v.call(s, address))
+		return d.check(free(v.calls))
 	}()
 	if d.lost.Load() != nil {
 		err = nil
@@ -151,7 +149,7 @@ func (d *Device) pin(bytes int64) ([]byte, error) {
 }
 
 func (d *Device) unpin(mem []byte) error {
-	return d.giveBack(cuMemFreeHost, uintptr(unsafe.Pointer(unsafe.SliceData(mem))))
+	return d.giveBack(func(c Calls) *Error { return c.HostFree(unsafe.Pointer(unsafe.SliceData(mem))) })
 }
 
 func (d *Device) allocHost(bytes int64) ([]byte, error) {
@@ -160,12 +158,11 @@ func (d *Device) allocHost(bytes int64) ([]byte, error) {
 	if err := v.enter(); err != nil {
 		return nil, err
 	}
-	var mem unsafe.Pointer // of the driver, not of Go
-	code := v.fill(cuMemHostAlloc, uintptr(unsafe.Pointer(&mem)), uintptr(bytes), hostPortable)
-	if code == outOfMemory {
-		return nil, d.tooMuch(cuMemHostAlloc, bytes)
+	mem, failed := v.calls.HostAlloc(bytes) // of the driver, not of Go
+	if failed != nil && failed.OutOfMemory {
+		d.tooMuch(failed, bytes)
 	}
-	if err := d.check(cuMemHostAlloc, code); err != nil {
+	if err := d.check(failed); err != nil {
 		return nil, err
 	}
 	b := unsafe.Slice((*byte)(mem), bytes)

@@ -1,4 +1,4 @@
-package cuda
+package driver
 
 import (
 	"context"
@@ -21,7 +21,7 @@ func (d *Device) TransferTo(to device.Queue) (device.Transfer, bool, error) {
 	switch {
 	case !ok:
 		return nil, false, nil
-	case other.same(d.primary):
+	case other.same(d.gpu):
 		return samePlace{to}, true, nil
 	}
 	t, err := newBetween(d, other, to)
@@ -71,7 +71,7 @@ func check(into, src device.Buffer, n int64) error {
 // on returns a buffer that must be of that GPU.
 func (d *Device) on(b device.Buffer) (*Buffer, error) {
 	own, ok := b.(*Buffer)
-	if !ok || !own.device.same(d.primary) || own.Address() == 0 {
+	if !ok || !own.device.same(d.gpu) || own.Address() == 0 {
 		return nil, fmt.Errorf("%s: moving to or from a buffer that isn't this GPU's, or was freed", d.name)
 	}
 	return own, nil

@@ -1,4 +1,4 @@
-package cuda
+package driver
 
 import (
 	"errors"
@@ -6,9 +6,9 @@ import (
 	"github.com/leat-dev/leat/device"
 )
 
-// pieceBytes is how much goes through a piece of pinned memory at once: see package
+// PieceBytes is how much goes through a piece of pinned memory at once: see package
 // device, whose transfers through the host's memory have pieces as large.
-const pieceBytes = 1 << 20
+const PieceBytes = 1 << 20
 
 // detour is pinned memory between two GPUs of which one doesn't reach the other: two
 // pieces that the sender fills and the receiver empties in turn. Each waits for the
@@ -36,7 +36,7 @@ func newDetour(from, receiver *Device) (*detour, error) {
 	t := &detour{sends: sends, receiver: receiver}
 	for i := range t.pieces {
 		p := &t.pieces[i]
-		if p.mem, err = from.pin(pieceBytes); err != nil {
+		if p.mem, err = from.pin(PieceBytes); err != nil {
 			break
 		}
 		if p.filled, err = from.rawEvent(); err != nil {
@@ -60,7 +60,7 @@ func (d *Device) rawEvent() (uintptr, error) {
 	if err := v.enter(); err != nil {
 		return 0, err
 	}
-	return d.newEventHandle(v)
+	return d.newEventHandle(v.calls)
 }
 
 // move enqueues all parts on both GPUs. What goes wrong is the error of one of the
@@ -69,17 +69,17 @@ func (t *detour) move(q *Queue, dst, src *Buffer, n int64, ready device.Event, t
 	q.Begin()
 	defer q.End()
 	t.within(func() { t.sends.After(ready) })
-	for at := int64(0); at < n && q.ready("a copy"); at += pieceBytes {
+	for at := int64(0); at < n && q.ready("a copy"); at += PieceBytes {
 		p := &t.pieces[t.turn%2]
 		t.turn++
-		part := p.mem[:min(pieceBytes, n-at)]
+		part := p.mem[:min(PieceBytes, n-at)]
 		if !t.fill(p, part, src, at) {
 			break
 		}
-		q.share(cuStreamWaitEvent, q.stream, p.filled, 0)
+		q.shared(q.visit.calls.StreamWait(q.stream, p.filled))
 		q.Upload(dst, at, part)
-		if p.used = q.do(cuEventRecord, p.emptied, q.stream); !p.used {
-			q.do(cuStreamSynchronize, q.stream) // the sender wouldn't wait for it
+		if p.used = q.did(q.visit.calls.EventRecord(p.emptied, q.stream)); !p.used {
+			q.did(q.visit.calls.StreamSynchronize(q.stream)) // the sender wouldn't wait for it
 		}
 	}
 	q.Record(trip.arrived)
@@ -92,10 +92,10 @@ func (t *detour) fill(p *pass, part []byte, src *Buffer, at int64) bool {
 	q.Begin()
 	defer q.End()
 	if p.used && q.ready("a copy") {
-		q.share(cuStreamWaitEvent, q.stream, p.emptied, 0)
+		q.shared(q.visit.calls.StreamWait(q.stream, p.emptied))
 	}
 	q.Download(part, src, at)
-	return q.ready("a copy") && q.do(cuEventRecord, p.filled, q.stream)
+	return q.ready("a copy") && q.did(q.visit.calls.EventRecord(p.filled, q.stream))
 }
 
 // within visits the sender, beside the receiver.
@@ -127,7 +127,7 @@ func (d *Device) destroy(event uintptr) error {
 	defer v.leave()
 	err := v.enter()
 	if err == nil {
-		err = d.check(cuEventDestroy, v.call(cuEventDestroy, event))
+		err = d.check(v.calls.EventDestroy(event))
 	}
 	if d.lost.Load() != nil {
 		return nil

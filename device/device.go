@@ -7,7 +7,9 @@
 // puts its op set on top of a queue.
 //
 // Each backend is a sub-package of the same shape, which registers itself when
-// it is imported (device/cpu). Nothing of a vendor leaks out of its backend.
+// it is imported (device/cpu). Nothing of a vendor leaks out of its backend: what
+// others conclude about a device they conclude from its [Info], and what failed in a
+// driver is a [DriverError].
 package device
 
 import "context"

@@ -3,9 +3,6 @@ package stage_test
 import (
 	"context"
 	"fmt"
-	"math"
-	"runtime"
-	"runtime/debug"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -319,87 +316,6 @@ func TestBestIsChosenOnTheDevice(t *testing.T) {
 		assert.Nil(t, b.Values())
 		r.close()
 	})
-}
-
-// What is wanted of the results can be combined: it is all computed on the device.
-func TestWhatIsWanted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRow(t, "s", &adds{width: 4, unlikely: 9})
-		inf := float32(math.Inf(-1))
-		for _, want := range []stage.Want{{}, {Values: true}, {Best: true}, {Top: 2}, {Top: 2, Best: true}, {Top: 2, Best: true, Values: true}} {
-			b := r.batch(0, 2, 9)
-			b.Want = want
-			r.submit(b)
-			b, err := r.recv()
-			require.NoError(t, err)
-			if want.Best {
-				assert.Equal(t, []int32{1, -1}, b.Chosen())
-			} else {
-				assert.Nil(t, b.Chosen())
-			}
-			columns, values := b.Top()
-			if want.Top > 0 {
-				assert.Equal(t, []int32{1, 0, -1, -1}, columns)
-				assert.Equal(t, []float32{4, 3, inf, inf}, values)
-			} else {
-				assert.Nil(t, columns)
-				assert.Nil(t, values)
-			}
-			if want == (stage.Want{}) || want.Values {
-				assert.Equal(t, []float32{3, 4, 1, 2}, b.Values()[:4])
-			} else {
-				assert.Nil(t, b.Values())
-			}
-		}
-		for _, top := range []int{-1, 3, math.MaxInt} {
-			b := r.batch(0, 1, 2, 3, 4)
-			b.Want.Top = top
-			r.submit(b)
-			_, err := r.recv()
-			assert.ErrorContains(t, err, fmt.Sprintf("wants the %d largest", top))
-		}
-		r.close()
-	})
-}
-
-// A layer that ends its stage's goroutine, for every batch, fails these batches and
-// nothing else: the stack doesn't grow with them.
-func TestALayerThatAlwaysEndsTheGoroutine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRow(t, "c", &adds{width: 1, ends: 7})
-		before := debug.SetMaxStack(256 << 10)
-		defer debug.SetMaxStack(before)
-		for i := range int32(3000) {
-			token := 6 + i%3
-			r.send(0, false, token)
-			b, err := r.recv()
-			if token == 7 {
-				require.ErrorContains(t, err, "a layer ended the stage's goroutine")
-			} else {
-				require.NoError(t, err)
-				require.Equal(t, []float32{float32(token) + 1}, b.Values())
-			}
-		}
-		assert.EqualValues(t, 3000, r.stages[0].Stats().Batches)
-		r.close()
-	})
-}
-
-// A layer that ends the goroutine that closes it is an error of Close, as one that
-// panics is, and what else the stage holds is freed.
-func TestALayerThatDoesNotReturnFromClose(t *testing.T) {
-	for want, closing := range map[string]func(){
-		"a layer ended the goroutine that closed it": runtime.Goexit,
-		"panic: oh": func() { panic("oh") },
-	} {
-		d := &slow{name: "rocm:0"}
-		layers := []stage.Layer{&adds{name: "block 0", width: 1, closing: closing}}
-		s, err := stage.Load(t.Context(), stage.Position{Last: true}, d, layers, stage.Config{MaxRows: 1, MaxOutputs: 1, InFlight: 1}, nil)
-		require.NoError(t, err)
-		assert.ErrorContains(t, s.Close(), want)
-		assert.NoError(t, s.Close())
-		assert.Zero(t, d.Allocated())
-	}
 }
 
 // What the host writes for a device, and reads of it, is memory that the device

@@ -21,7 +21,7 @@ type buffers struct {
 	outputs   []kernels.Tensor  // by slot: [rows, width]
 	events    []device.Event    // by slot
 	results   []results         // by slot of the last stage
-	topK      topK              // the queue's, nil if it has none
+	topK      kernels.TopKer    // the queue, nil if it has no such op
 	host      [][]float32       // by slot: where activations go that are wanted in the host's memory; nil where it reads them in place
 	between   [2]kernels.Tensor
 	work      kernels.Tensor
@@ -36,11 +36,14 @@ type buffers struct {
 func (f *buffers) allocate(q kernels.Queue, layers []Layer, at Position, c Config) error {
 	s := c.size(layers)
 	f.last, f.header = at.Last, s.header
-	f.topK, _ = q.(topK)
+	f.topK, _ = q.(kernels.TopKer)
 	d := q.Device()
 	for _, l := range layers {
 		f.widths = append(f.widths, l.Shape().Width)
 		f.wanted = append(f.wanted, l.Shape().Outputs)
+	}
+	if c.MaxTop < 0 || c.MaxTop > kernels.MostTopK {
+		return fmt.Errorf("batches that ask for the %d largest values of a row: they may ask for %d", c.MaxTop, kernels.MostTopK)
 	}
 	before, width, err := at.upstream(c)
 	if err != nil {

@@ -43,12 +43,6 @@ func (f *buffers) allocateResults(output device.Buffer, s size, c Config) error 
 	return nil
 }
 
-// topK is the op that finds a row's largest values, which not every queue has: k is
-// columns.Cols, and where a row has fewer numbers the rest is -1 and -Inf.
-type topK interface {
-	TopK(columns, values, x kernels.Tensor)
-}
-
 // deliver enqueues that what is wanted of the stage's output comes to the host's
 // memory: of the last stage's what the batch's Want says, of another one's all, if
 // the link behind it needs it there. The layers are done with the workspace by

@@ -9,8 +9,8 @@ import (
 )
 
 // Observer is told what stages do, of each batch in the order of its stages. Their
-// goroutines call it, several at once, and wait for it: it should be quick, and may
-// not panic. From the first stage on whose device works by itself, as a GPU does,
+// goroutines call it, several at once, and wait for it: it should be quick. A panic of
+// it is not recovered. From the first stage on whose device works by itself, as a GPU does,
 // what was done for a batch is known only later, and its Wait calls the observer.
 type Observer interface {
 	Worked(Work)
@@ -57,7 +57,7 @@ type Stats struct {
 	Busy     time.Duration // that it had its device, or that the device worked for it
 	Transfer time.Duration // that it took to bring activations to its device, or to enqueue that
 	Turn     time.Duration // that it waited for its device, which other stages use too
-	Blocked  time.Duration // that it waited for the next stage to take a batch
+	Blocked  time.Duration // that it waited for the next stage to take a batch, or as the last one for the results to be dealt with
 	Bubbles  time.Duration // that it had no batch while others had, from its first to its latest one
 	Batches  int64
 	Rows     int64

@@ -19,8 +19,7 @@ func (r *Result) Values() []float32 { return r.values }
 func (r *Result) Chosen() []int32 { return r.chosen }
 
 // Top returns, where Want.Top was k, the columns of each row's k largest values and
-// these values: k of each for a row, in descending order, of equal ones the lower
-// column first. Where a row has fewer numbers the rest is -1 and -Inf. Both are nil
-// otherwise, and also where the stage's device has no op for it: Values then has all
-// values.
+// these values: k of each for a row, in the order of kernels.TopKer, with -1 and
+// -Inf behind where a row has fewer numbers. Both are nil otherwise, and also where
+// the stage's device has no op for it: Values then has all values.
 func (r *Result) Top() (columns []int32, values []float32) { return r.columns, r.top }

@@ -2,15 +2,15 @@ package arch
 
 import (
 	"encoding/json"
-	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	_ "github.com/leat-dev/leat/device/cpu"
+	_ "github.com/leat-dev/leat/backends"
+	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/internal/emulator"
 	"github.com/leat-dev/leat/internal/kerneltest"
 	"github.com/leat-dev/leat/kernels"
 	_ "github.com/leat-dev/leat/kernels/cpu"
@@ -22,9 +22,18 @@ import (
 // repository. Tests that need them are skipped where they are absent.
 const shared = "../../../shared"
 
-// Declarations of two families, and of others that the tests below make, give the
-// logits that another engine computes in float32.
+// Declarations of two families, and of others that the tests make, give the logits
+// that another engine computes in float32.
 func TestLogitsAreTheReference(t *testing.T) {
+	areTheReference(t, func(t *testing.T) device.Device { return kerneltest.CPU(t, 1) })
+}
+
+func TestLogitsOfGPUsAreTheReference(t *testing.T) {
+	emulator.Use(t, emulator.Machine{GPUs: 1})
+	areTheReference(t, func(t *testing.T) device.Device { return kerneltest.Open(t, "cuda:0") })
+}
+
+func areTheReference(t *testing.T, open func(t *testing.T) device.Device) {
 	var all struct {
 		Tokens []int32
 		Models []struct {
@@ -45,11 +54,12 @@ func TestLogitsAreTheReference(t *testing.T) {
 			t.Cleanup(func() { require.NoError(t, f.Close()) })
 			want := floats(t, filepath.Join("reference/archs", name+".f32"))
 
-			whole := run(t, build(t, f, declared), all.Tokens, len(all.Tokens))
-			d := distance(whole, want)
-			t.Logf("relative error %.3g, at most %.3g", d, limits[name])
-			require.LessOrEqual(t, d, limits[name])
-			chunked := run(t, build(t, f, declared), all.Tokens, 7)
+			d := open(t)
+			whole := runOn(t, d, build(t, f, declared), all.Tokens, len(all.Tokens))
+			off := kerneltest.Distance(whole, want)
+			t.Logf("relative error %.3g, at most %.3g", off, limits[name])
+			require.LessOrEqual(t, off, limits[name])
+			chunked := runOn(t, d, build(t, f, declared), all.Tokens, 7)
 			kerneltest.SameBits(t, whole, chunked, "in chunks of 7")
 		})
 	}
@@ -73,7 +83,7 @@ func TestQwen2IsAsCloseAsThePeer(t *testing.T) {
 		m, err := Build(f)
 		require.NoError(t, err)
 		require.Equal(t, "qwen2", m.Name)
-		d := distance(run(t, m, r.Tokens, len(r.Tokens)), floats(t, filepath.Join("reference", r.Logits)))
+		d := kerneltest.Distance(run(t, m, r.Tokens, len(r.Tokens)), floats(t, filepath.Join("reference", r.Logits)))
 		t.Logf("relative error %.3g, the peer's %.3g", d, r.Peer)
 		require.LessOrEqual(t, d, 1.1*r.Peer)
 		return
@@ -96,11 +106,17 @@ func build(t *testing.T, f *gguf.File, declared declaration) *Model {
 	return m
 }
 
-// run returns a model's logits for each of the tokens, which come chunk by chunk,
-// on one core, and checks that no layer writes where it may not.
+// run is runOn on one core.
 func run(t *testing.T, m *Model, tokens []int32, chunk int) (logits []float32) {
 	t.Helper()
-	rig := kerneltest.Backend{}.On(t, kerneltest.CPU(t, 1))
+	return runOn(t, kerneltest.CPU(t, 1), m, tokens, chunk)
+}
+
+// runOn returns a model's logits for each of the tokens, which come chunk by chunk,
+// and checks that no layer takes more than it costs, or writes where it may not.
+func runOn(t *testing.T, d device.Device, m *Model, tokens []int32, chunk int) (logits []float32) {
+	t.Helper()
+	rig := kerneltest.Backend{}.On(t, d)
 	pages := make([]int32, (len(tokens)+kernels.PageTokens-1)/kernels.PageTokens)
 	for i := range pages {
 		pages[i] = int32(len(pages) - 1 - i)
@@ -154,18 +170,4 @@ func floats(t *testing.T, name string) []float32 {
 	data, err := os.ReadFile(filepath.Join(shared, name))
 	require.NoError(t, err)
 	return kerneltest.FloatsOf(data)
-}
-
-// distance is ‖a−b‖/‖b‖.
-func distance(a, b []float32) float64 {
-	if len(a) != len(b) {
-		panic(fmt.Sprintf("%d logits, the reference has %d", len(a), len(b)))
-	}
-	var diff, norm float64
-	for i := range b {
-		d := float64(a[i]) - float64(b[i])
-		diff += d * d
-		norm += float64(b[i]) * float64(b[i])
-	}
-	return math.Sqrt(diff / norm)
 }

@@ -1,9 +1,10 @@
-package arch
+package program
 
 import (
 	"github.com/leat-dev/leat/device"
 	"github.com/leat-dev/leat/kernels"
 	"github.com/leat-dev/leat/packer"
+	"github.com/leat-dev/leat/stage"
 )
 
 // What one core, or one GPU, is taken to do, where nothing was measured. Only
@@ -14,26 +15,41 @@ const (
 	productsPerSecond = 50e9
 )
 
-// cost adds up what a layer takes on a device: its matrices, read once a batch
-// and multiplied once a row, and its cache.
-func cost(d device.Info, matrices []kernels.Matrix, cache *kernels.CacheSpec) (packer.Cost, error) {
+// cost adds up what the program takes on a device: its matrices, read once a
+// batch and multiplied once a row, and its caches.
+func (p *Program) cost(d device.Info, config stage.Config) (packer.Cost, error) {
 	var c packer.Cost
+	var own int64
 	b := kernels.SizesFor(d.Kind)
-	for _, m := range matrices {
+	for _, w := range p.weights[1:] {
+		m := w.matrix
 		bytes, err := b.WeightBytes(m.Type, m.Rows, m.Cols)
 		if err != nil {
 			return c, err
 		}
-		fixed, perRow := seconds(d, m, bytes)
 		c.Weights += bytes
+		if w.shared != nil {
+			c.Shared = m.Name
+		} else {
+			own += bytes
+		}
+		if w.use == table {
+			c.PerRow += copying(d, 4*float64(m.Cols)) // the rest isn't touched
+			continue
+		}
+		fixed, perRow := seconds(d, m, bytes)
 		c.Fixed += fixed
 		c.PerRow += perRow
 	}
-	if cache != nil {
-		var err error
-		if c.State, err = b.CacheBytes(*cache); err != nil {
+	if c.Shared != "" {
+		c.Own = own
+	}
+	for i := range p.caches {
+		bytes, err := b.CacheBytes(p.cacheSpec(i, config))
+		if err != nil {
 			return c, err
 		}
+		c.State += bytes
 	}
 	return c, nil
 }

@@ -61,7 +61,7 @@ fuzz:
 	$(GO) test -run '^$$' -fuzz FuzzEncode -fuzztime 10m ./model/tokenizer/sentencepiece
 	$(GO) test -run '^$$' -fuzz FuzzParse -fuzztime 10m ./pipeline/placement
 	$(GO) test -run '^$$' -fuzz FuzzWriter -fuzztime 10m ./pipeline/generate/text
-	$(GO) test -run '^$$' -fuzz FuzzScheduler -fuzztime 10m ./pipeline/generate
+	$(GO) test -run '^$$' -fuzz FuzzScheduler -fuzztime 10m ./pipeline/generate/schedule
 
 # A minute of requests that come, go, yield and share, under the race detector.
 soak:

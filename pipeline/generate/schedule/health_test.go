@@ -20,6 +20,7 @@ func TestFailedSequencesMove(t *testing.T) {
 	g.land(second)
 	assert.True(t, second.Parts[0].Dropped)
 	require.Same(t, g.routes[1], s.route)
+	assert.Len(t, g.routes[0].pages.free, 20, "what it has written there isn't kept")
 	assert.Equal(t, 1, g.Counts().Moved)
 	for len(s.Tokens) == 100 {
 		g.land(g.fill(1))
@@ -63,6 +64,22 @@ func TestDownAndUp(t *testing.T) {
 	g.Up(1)
 	g.admitNow()
 	assert.Same(t, g.routes[1], patient.route)
+}
+
+// A sequence does without a route that has failed it only while there is another.
+func TestAnAvoidedRouteIsTheLastResort(t *testing.T) {
+	g := setup(2, 4, 8, 512, 2)
+	s, other := prompt(60, 70), prompt(100, 128)
+	g.add(s, other)
+	require.Same(t, g.routes[1], other.route)
+	require.NotEmpty(t, g.fill(1).Parts)
+	assert.Empty(t, g.Failed(g.fill(0)))
+	g.admitNow()
+	assert.Equal(t, waiting, s.state, "there is no room elsewhere")
+	assert.Empty(t, g.Down(1))
+	g.admitNow()
+	assert.Same(t, g.routes[0], s.route)
+	assert.Equal(t, []*Sequence{s}, g.Failed(g.fill(0)), "there is no other")
 }
 
 // A probe is a batch of one row, which goes alone.

@@ -105,12 +105,12 @@ func (o *oracle) filled(b *Batch) {
 	require.Equal(t, want, b.Want)
 }
 
-// failing spoils what a batch has written, which is about to be reported as failed
-// if first is true, or as a sequence's batch after one that failed.
-func (o *oracle) failing(b *Batch, all bool) {
+// returning is called before a batch is reported as back. What it has written is
+// wrong if it failed, and of a sequence of which an earlier batch has failed.
+func (o *oracle) returning(b *Batch, failed bool) {
 	for _, p := range b.Parts {
 		k := o.known[p.Seq]
-		k.failed = k.failed || all
+		k.failed = k.failed || failed
 		if k.failed && p.Seq.route != nil {
 			for i := p.From; i < p.To && i/kernels.PageTokens < len(p.Seq.table); i++ {
 				o.memory[b.Route][p.Seq.table[i/kernels.PageTokens]][i%kernels.PageTokens] = 0

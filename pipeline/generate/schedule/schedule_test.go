@@ -112,6 +112,36 @@ func TestAdmissionIsInOrder(t *testing.T) {
 	assert.Equal(t, Counts{Up: 1, FreePages: 4, Pages: 4}, g.Counts())
 }
 
+// Whoever waits is admitted as soon as it can be: when the one before it is gone,
+// when it goes before that one, and when pages with its beginning have been computed by another.
+func TestAdmissionIsTriedAgain(t *testing.T) {
+	g, _ := one(4, 8, 64, 1)
+	begin := blocks(1)
+	first, big, small := text(70, append(slices.Clone(begin), 1)...), prompt(90, 100), text(90, append(slices.Clone(begin), make([]int32, 33)...)...)
+	g.add(first, big, small)
+	require.Equal(t, waiting, small.state)
+	g.Remove(big)
+	g.admitNow()
+	assert.Equal(t, waiting, small.state, "it needs three pages, there are two")
+	g.land(g.fill(0))
+	assert.Equal(t, admitted, small.state, "the first of them is there now")
+
+	g, _ = one(4, 8, 64, 1)
+	first, big, small = prompt(60, 64), prompt(90, 100), prompt(40, 50)
+	g.add(first, big, small)
+	require.Equal(t, waiting, small.state)
+	urgent := prompt(10, 20)
+	urgent.Priority = 1
+	g.add(urgent)
+	assert.Equal(t, admitted, urgent.state, "it goes before those who find no room")
+	g.Remove(urgent)
+	g.admitNow()
+	require.Equal(t, waiting, small.state)
+	g.Remove(big)
+	g.admitNow()
+	assert.Equal(t, admitted, small.state)
+}
+
 // When pages run out, whoever came last is preempted, and goes on when there is
 // room.
 func TestTheYoungestIsPreempted(t *testing.T) {

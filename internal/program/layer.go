@@ -31,12 +31,20 @@ func (l *layer) Load(ctx context.Context, q kernels.Queue, c stage.Config) (stag
 		program:  p,
 		weights:  make([]kernels.Weight, len(p.weights)),
 		products: make([]kernels.Product, p.products),
+		tensors:  make([]kernels.Tensor, len(p.values)),
 	}
 	for i, w := range p.weights[1:] {
 		r.weights[1+i] = load.weight(w)
 	}
 	for i := range p.caches {
 		r.caches = append(r.caches, load.cache(p.cacheSpec(i, c)))
+	}
+	for _, s := range p.steps {
+		if s, ok := s.(*matMul); ok {
+			for i, w := range s.weights {
+				r.products[s.first+i].W = r.weights[w]
+			}
+		}
 	}
 	r.free = load.free
 	if load.err != nil {
@@ -55,17 +63,13 @@ type runner struct {
 	program  *Program
 	weights  []kernels.Weight // by Weight; the first is nil
 	caches   []kernels.Cache
-	products []kernels.Product // of the MatMul that is being enqueued
+	products []kernels.Product // of all MatMuls; the weights are there, the results are a batch's
 	free     []func() error
 
-	batch
-}
-
-// batch is what one Forward works on.
-type batch struct {
-	queue         kernels.Queue
-	rows          kernels.Rows
-	in, out, work kernels.Tensor
+	// What one Forward works on: each writes them anew before it reads them.
+	queue   kernels.Queue
+	rows    kernels.Rows
+	tensors []kernels.Tensor // by Value
 }
 
 // Forward enqueues the steps in order. It allocates nothing.
@@ -73,30 +77,33 @@ func (r *runner) Forward(p *stage.Pass, in, out kernels.Tensor) error {
 	if out.Rows == 0 {
 		return nil // a head, and no row wants output
 	}
-	r.batch = batch{p.Queue, p.Rows, in, out, p.Work}
+	r.queue, r.rows = p.Queue, p.Rows
+	r.place(in, out, p.Work)
 	for _, s := range r.program.steps {
 		s.enqueue(r)
 	}
-	r.batch = batch{}
-	clear(r.products)
 	return nil
 }
 
-// at returns a value's tensor. All values but the input have a row for each row
-// of the output.
-func (r *runner) at(v Value) kernels.Tensor {
-	a := &r.program.values[v]
-	switch a.place {
-	case input:
-		return r.in
-	case output:
-		return r.out
+// place says where the values lie for this batch. All but the input have a row
+// for each row of the output.
+func (r *runner) place(in, out, work kernels.Tensor) {
+	for i := range r.tensors {
+		a, t := &r.program.values[i], &r.tensors[i]
+		switch a.place {
+		case input:
+			*t = in
+		case output:
+			*t = out
+		case workspace:
+			t.Buf, t.Off = work.Buf, work.Off+int64(out.Rows)*int64(a.at)*4
+			t.Rows, t.Cols, t.Type = out.Rows, a.cols, work.Type
+		}
 	}
-	t := r.work
-	t.Off += int64(r.out.Rows) * int64(a.at) * 4
-	t.Rows, t.Cols = r.out.Rows, a.cols
-	return t
 }
+
+// at returns a value's tensor.
+func (r *runner) at(v Value) kernels.Tensor { return r.tensors[v] }
 
 // Close frees what was loaded and returns the first error.
 func (r *runner) Close() error {

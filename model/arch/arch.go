@@ -20,11 +20,15 @@
 //     hold a list with an element for each block (keys.sizeOf);
 //   - puts the parts into blocks.
 //
-// A family that is another with a difference calls the other's functions, as
-// qwen2.go does. Whatever the file has and the declaration doesn't say is refused
-// by name: a tensor that no part took, and a key that changes the arithmetic
-// (changes, in keys.go) and that no one read. Other keys are ignored. So is
-// refused, by name, what a declaration asks for and no part computes yet.
+// A family that differs from another in a few points calls the other's functions,
+// as qwen2.go does.
+//
+// Nothing is ignored silently. Build returns an error that names
+//
+//   - a tensor of the file that no part took;
+//   - a key that changes the arithmetic (the table changes in keys.go) and that the
+//     declaration didn't read; other keys that it didn't read are ignored;
+//   - a member of the declaration that no op computes yet, marked (*) below.
 //
 // # What a variant is called here
 //
@@ -46,7 +50,7 @@
 //	a norm of the embedding                    embedding.norm
 //	a soft-cap of the logits                   head.softCap
 //
-// A member with (*) is refused until there is an op for it. What has no member yet:
+// What has no member yet:
 //
 //   - Linear, YaRN and long/short scaling of a rotation: members of rope beside
 //     factors, all of which end in its frequencies. A YaRN magnitude goes into

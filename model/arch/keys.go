@@ -173,9 +173,10 @@ func (k *keys) rmsNorm(tensor string) norm {
 	return norm{kind: rmsNorm, tensor: tensor, eps: float32(k.number("attention.layer_norm_rms_epsilon", 0))}
 }
 
-// changes are keys that change an architecture's arithmetic, with what leaves it
-// as it is: a number of at most neutral (of a count), one of the numbers, or the
-// bool or the text. The names are those that GGUF files use.
+// changes are keys that change an architecture's arithmetic. A key's value is
+// neutral, that is, leaves the arithmetic as it is, if it is at most neutral (a
+// uint64), one of the numbers of neutral, or equal to it (a bool or a string). The
+// names are those that GGUF files use.
 var changes = []struct {
 	name    string
 	neutral any

@@ -57,9 +57,11 @@ cross:
 fuzz:
 	$(GO) test -run '^$$' -fuzz FuzzParse -fuzztime 10m -fuzzminimizetime 10x ./model/gguf
 	$(GO) test -run '^$$' -fuzz FuzzNew -fuzztime 10m -fuzzminimizetime 20x ./model/tokenizer
-	$(GO) test -run '^$$' -fuzz FuzzEncode -fuzztime 10m ./model/tokenizer
+	$(GO) test -run '^$$' -fuzz FuzzSplit -fuzztime 10m ./model/tokenizer/vocabulary
+	$(GO) test -run '^$$' -fuzz FuzzEncode -fuzztime 10m ./model/tokenizer/sentencepiece
 	$(GO) test -run '^$$' -fuzz FuzzParse -fuzztime 10m ./pipeline/placement
-	$(GO) test -run '^$$' -fuzz FuzzScheduler -fuzztime 10m ./pipeline/generate
+	$(GO) test -run '^$$' -fuzz FuzzWriter -fuzztime 10m ./pipeline/generate/text
+	$(GO) test -run '^$$' -fuzz FuzzScheduler -fuzztime 10m ./pipeline/generate/schedule
 	$(GO) test -run '^$$' -fuzz FuzzChoose -fuzztime 10m ./pipeline/generate/sampling
 	$(GO) test -run '^$$' -fuzz FuzzSampling -fuzztime 10m ./internal/panel
 

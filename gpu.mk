@@ -14,7 +14,7 @@ test-gpu: emulator
 	@echo "== emulated driver, device/cuda, kernels, command"
 	$(GO) test ./internal/emulator ./device/cuda ./internal/gpucheck
 	LEAT_EMULATED_RACES=1 $(GO) test ./kernels/gpu/...
-	$(GO) test -run GPU ./cmd/leat
+	$(GO) test -run GPU ./cmd/leat ./model/arch
 	@echo "== the same under the race detector"
 	CGO_ENABLED=1 $(GO) test -race -short ./internal/emulator ./device/cuda ./kernels/gpu
 	@for list in $(GPU_LISTS); do \

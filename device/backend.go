@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// Backend is one kind of device, as its sub-package registers it.
+// Backend is one kind of device, as its sub-package registers it. A program has the
+// backends whose packages it imports: see ImportPath, and package backends for all.
 type Backend interface {
 	Kind() Kind
 
@@ -43,7 +44,8 @@ func Register(b Backend) {
 	backends[b.Kind()] = b
 }
 
-// Unavailable says why a kind of device isn't there.
+// Unavailable is the error of a kind of device that isn't there, or whose backend the
+// program doesn't import.
 type Unavailable struct {
 	Kind   Kind
 	Reason string
@@ -58,7 +60,31 @@ func backend(k Kind) (Backend, error) {
 	if b, ok := backends[k]; ok {
 		return b, nil
 	}
-	return nil, Unavailable{k, "this build of Leat has no " + k.String() + " backend"}
+	return nil, Unavailable{k, absent(k)}
+}
+
+// bringers are the packages that bring the device and the op set of a kind into a
+// program that imports them.
+var bringers = map[Kind]string{
+	CPU:  "github.com/leat-dev/leat/kernels/cpu",
+	CUDA: "github.com/leat-dev/leat/backends/cuda",
+}
+
+// ImportPath returns the path of the package which a program imports for its effect
+// to have devices of kind k and their op set. It is empty for a kind that Leat has no
+// backend for.
+func ImportPath(k Kind) string { return bringers[k] }
+
+// absent says why a program has no backend for a kind, and what to do about it.
+func absent(k Kind) string {
+	path := ImportPath(k)
+	switch {
+	case path == "":
+		return fmt.Sprintf("Leat has no %s backend yet", k)
+	case k == CPU:
+		return fmt.Sprintf("this program has no %s backend: it must import %q", k, path)
+	}
+	return fmt.Sprintf("this program has no %s backend: it must import %q, and be built without the tag nogpu", k, path)
 }
 
 // Discover lists the devices that can be used, GPUs first, and for each kind that

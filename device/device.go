@@ -7,7 +7,9 @@
 // puts its op set on top of a queue.
 //
 // Each backend is a sub-package of the same shape, which registers itself when
-// it is imported (device/cpu). Nothing of a vendor leaks out of its backend.
+// it is imported (device/cpu). Nothing of a vendor leaks out of its backend: what
+// others conclude about a device they conclude from its [Info], and what failed in a
+// driver is a [DriverError].
 package device
 
 import "context"
@@ -48,7 +50,34 @@ type Info struct {
 	SIMD        string   // of a CPU device: the level its kernels use, such as "avx512-vnni"
 	Peers       []string // of a GPU: the names of those it copies to and from directly
 	Rates       Rates    // how fast it is, where package internal/calibrate has measured that
+
+	// HostMemory says that the device has its buffers in the host's memory:
+	// Buffer.Bytes is the memory itself until Free, and all such devices share
+	// one physical memory, in which each reads what another has written where
+	// that lies. A device without it has a memory of its own, which the host
+	// reaches by Upload and Download alone.
+	HostMemory bool
+
+	// Imagined says that the device isn't there: it is one of WhatIf's, for
+	// plans. It can't be opened, and nothing about it was measured.
+	Imagined bool
 }
+
+// hostMemory is what plans call the memory of the devices with HostMemory.
+const hostMemory = "the host's memory"
+
+// MemoryName names the physical memory that the device's buffers take, for people:
+// devices for which it is the same share the bytes that are free.
+func (i Info) MemoryName() string {
+	if i.HostMemory {
+		return hostMemory
+	}
+	return i.Name
+}
+
+// SharesMemory says that the device reads what the other one has written where it lies,
+// and the other way round: no activations are copied between them.
+func (i Info) SharesMemory(other Info) bool { return i.MemoryName() == other.MemoryName() }
 
 // Rates is how fast a device is, all of it together. The zero value says that
 // nobody has measured it.
@@ -83,7 +112,7 @@ type Buffer interface {
 	Device() Device
 	Size() int64
 
-	// Bytes is the memory itself where the host can reach it, else nil. It is
+	// Bytes is the memory itself on a device with HostMemory, else nil. It is
 	// valid until Free.
 	Bytes() []byte
 

@@ -180,7 +180,7 @@ func names(places []Place) []string {
 func TestAMissingDeviceIsNoListError(t *testing.T) {
 	for list, want := range map[string]string{
 		"cpu,cuda:2":  "device cuda:2: there are only 2",
-		"metal:0":     "device metal:0: no metal device: this build of Leat has no metal backend",
+		"metal:0":     "device metal:0: no metal device: Leat has no metal backend yet",
 		"rocm:0=1GiB": "device rocm:0: there are only 0",
 	} {
 		_, err := Resolve(list, 0)

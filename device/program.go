@@ -73,6 +73,13 @@ type Pinner interface {
 	AllocHost(bytes int64) (Buffer, error)
 }
 
+// Copier is implemented by a device that copies beside what it computes.
+type Copier interface {
+	// NewCopyQueue returns a queue for Upload and Download alone. Its events
+	// say nothing about when its work began, which costs a little to know.
+	NewCopyQueue() (Queue, error)
+}
+
 // Timed is implemented by events of a device that works by itself, beside the
 // host.
 type Timed interface {

@@ -29,7 +29,7 @@ func TestReplicasThatAreNone(t *testing.T) {
 		"cpu/2|cpu:1":   `device list entry "cpu/2|cpu:1": cpu/2 stands for 2 devices: a replica has one, so name each`,
 		"cpu:1|cpu/2":   `device list entry "cpu:1|cpu/2": cpu/2 stands for 2 devices: a replica has one, so name each`,
 		"cuda:x|cuda":   `device list entry "cuda:x": not a number`,
-		"metal|metal":   "device metal: no metal device: this build of Leat has no metal backend",
+		"metal|metal":   "device metal: no metal device: Leat has no metal backend yet",
 		"cuda:0|cuda:9": "device cuda:9: there are only 2",
 	} {
 		_, err := Resolve(list, 0)

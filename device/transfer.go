@@ -1,9 +1,6 @@
 package device
 
-import (
-	"context"
-	"fmt"
-)
+import "context"
 
 // Transfer carries activations from one device's memory to another's. The
 // stage that receives owns it. How the bytes travel (not at all, by one copy,
@@ -13,7 +10,7 @@ type Transfer interface {
 	// Move makes n bytes of src, from offset 0, available to work enqueued on
 	// the receiving queue after the call, once ready is done. It returns the
 	// buffer that holds them: src itself where the receiver can read it in
-	// place, else into. Where the receiver computes on the host it waits for
+	// place, else into. Where the bytes are read by the host it waits for
 	// ready, until ctx ends. It is called outside the queue's Begin and End.
 	//
 	// into must be free when Move is called. src must stay as it is, and into
@@ -40,7 +37,10 @@ type Peer interface {
 	TransferFrom(from Device, to Queue) (t Transfer, ok bool, err error)
 }
 
-// NewTransfer returns the best path from a device to the queue that receives.
+// NewTransfer returns the best path from a device to the queue that receives: one that
+// either device has of its own, as a Peer; none, where they share a memory; else one
+// through the host's memory, for which both have queues of their own and two pieces of
+// a MiB each. So devices of any two kinds may be neighbours.
 func NewTransfer(from Device, to Queue) (Transfer, error) {
 	if p, ok := from.(Peer); ok {
 		if t, ok, err := p.TransferTo(to); ok || err != nil {
@@ -52,11 +52,28 @@ func NewTransfer(from Device, to Queue) (Transfer, error) {
 			return t, err
 		}
 	}
-	if from.Info().Kind == CPU && to.Device().Info().Kind == CPU {
+	switch own, other := to.Device().Info(), from.Info(); {
+	case own.HostMemory && other.HostMemory:
 		return inPlace{}, nil
+	case own.SharesMemory(other):
+		return following{to}, nil
 	}
-	return nil, fmt.Errorf("no path for activations from %s to %s", from.Info().Name, to.Device().Info().Name)
+	return newStaged(from, to)
 }
+
+// following joins queues of one device that works by itself: nothing moves, the
+// receiving queue goes on after the other.
+type following struct{ to Queue }
+
+func (t following) Move(_ context.Context, _, src Buffer, _ int64, ready Event) (Buffer, error) {
+	t.to.Begin()
+	defer t.to.End()
+	t.to.After(ready)
+	return src, nil
+}
+
+func (following) InPlace() bool { return true }
+func (following) Close() error  { return nil }
 
 // inPlace joins two devices that share the host's memory: nothing moves.
 type inPlace struct{}

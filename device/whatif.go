@@ -35,7 +35,7 @@ func WhatIf(list string) ([]Place, error) {
 		}
 		var places []Place
 		for _, name := range names {
-			at.Info = Info{Name: name, Kind: kind, Description: "imagined", Memory: max(0, budget), Free: max(0, budget)}
+			at.Info = Info{Name: name, Kind: kind, Description: "imagined", Memory: max(0, budget), Free: max(0, budget), HostMemory: kind == CPU, Imagined: true}
 			places = append(places, at)
 		}
 		return places, nil

@@ -12,7 +12,7 @@ func TestWhatIfAsksNoMachine(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, places, 4)
 	require.Equal(t, Place{
-		Info:   Info{Name: "metal:0", Kind: Metal, Description: "imagined", Memory: 24 << 30, Free: 24 << 30},
+		Info:   Info{Name: "metal:0", Kind: Metal, Description: "imagined", Memory: 24 << 30, Free: 24 << 30, Imagined: true},
 		Budget: 24 << 30,
 		Speed:  8,
 	}, places[0])

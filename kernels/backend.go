@@ -33,12 +33,16 @@ func Register(b Backend) {
 	backends[b.Kind()] = b
 }
 
-// For returns the op set of a kind of device.
+// For returns the op set of a kind of device. Where the program doesn't import one,
+// the error says what to import.
 func For(k device.Kind) (Backend, error) {
 	backendsMu.RLock()
 	defer backendsMu.RUnlock()
 	if b, ok := backends[k]; ok {
 		return b, nil
 	}
-	return nil, fmt.Errorf("this build of Leat has no kernels for %s devices", k)
+	if path := device.ImportPath(k); path != "" {
+		return nil, fmt.Errorf("this program has no kernels for %s devices: it must import %q", k, path)
+	}
+	return nil, fmt.Errorf("this program has no kernels for %s devices", k)
 }

@@ -44,11 +44,18 @@ type Queue interface {
 	// A token outside the table is an error.
 	Embed(dst Tensor, table Weight, rows Rows)
 
-	// RMSNorm writes x[i][j]·g[j]/sqrt(mean(x[i]²)+eps) to dst; both [n, cols],
-	// gain [1, cols]. The squares are summed in float64: 16 sums, the i-th of
+	// RMSNorm writes x's rows, normalized as NormSpec says, to dst; both [n, cols].
+	// The squares are summed in float64: 16 sums, the i-th of
 	// columns i, i+16, i+32 and so on, in order; then the upper 8 are added to
 	// the lower 8, of those the upper 4 to the lower 4, and so on.
-	RMSNorm(dst, x Tensor, gain Weight, eps float32)
+	RMSNorm(dst, x Tensor, s NormSpec)
+
+	// LayerNorm writes x's rows, normalized as NormSpec says, to dst; both [n, cols].
+	// The mean is summed in float64 like RMSNorm's squares, rounded to float32 and
+	// subtracted; of what remains, the sum and that of the squares are taken so
+	// again, for what the rounding left of the mean, which is subtracted too, and
+	// for the variance.
+	LayerNorm(dst, x Tensor, s NormSpec)
 
 	// MatMul writes x·Wᵀ to each product's Dst: x [n, k], W [m, k], Dst [n, m].
 	// x is brought to the form that the weights need once for all products of
@@ -79,22 +86,41 @@ type Queue interface {
 	// them at their rows' positions.
 	StoreKV(c Cache, k, v Tensor, rows Rows)
 
-	// Attention writes softmax(q·Kᵀ·scale)·V to dst, both [n, heads·headDim],
-	// over the positions 0 to the row's own, all of them from the cache. heads
-	// is a multiple of the cache's; consecutive heads share one of the cache's.
-	// The softmax is online, in blocks of PageTokens positions from 0 on. A
-	// block's weights are added by halves, those behind the row's position being
-	// 0: the upper 16 to the lower 16, then of those the upper 8, and so on. Its
-	// weighted values are summed in order, and then added to those before it.
-	// dst must not lie over q.
-	Attention(dst, q Tensor, c Cache, scale float32, rows Rows)
+	// Attention writes softmax(q·Kᵀ·scale)·V, as AttentionSpec says more closely,
+	// to dst, both [n, heads·headDim]. A row attends to the positions 0 to its own,
+	// or to those of them in the window; all keys and values come from the cache.
+	// heads is a multiple of the cache's; consecutive heads share one of the
+	// cache's. dst must not lie over q.
+	//
+	// The softmax is online, in blocks of PageTokens positions counted from 0. A
+	// block's weights are added by halves, those of positions that the row doesn't
+	// attend to being 0: the upper 16 to the lower 16, then of those the upper 8,
+	// and so on. Its weighted values are summed in order, and then added to those
+	// before it. A sink is the first score. Pages of which a row attends to nothing
+	// aren't read.
+	Attention(dst, q Tensor, c Cache, s AttentionSpec, rows Rows)
 
-	// SwiGLU writes gate/(1+exp(-gate))·up to dst; all of one shape. dst may be
-	// gate or up. A gate of -Inf gives NaN.
-	SwiGLU(dst, gate, up Tensor)
+	// Activate writes f(x) to dst, both of one shape. dst may be x.
+	Activate(dst, x Tensor, f Activation)
+
+	// Gated writes f(gate)·up to dst; all of one shape. dst may be gate or up.
+	// (Shazeer, "GLU Variants Improve Transformer", 2020: with SiLU it is SwiGLU,
+	// with GELU GEGLU, with ReLU ReGLU.)
+	Gated(dst, gate, up Tensor, f Activation)
 
 	// Add adds x to dst, both of one shape.
 	Add(dst, x Tensor)
+
+	// AddBias adds bias [1, cols] of F32, F16 or BF16 to every row of x [n, cols].
+	AddBias(x Tensor, bias Weight)
+
+	// Scale multiplies every element of x by factor.
+	Scale(x Tensor, factor float32)
+
+	// SoftCap replaces every element of x by most·tanh(x/most), which lies within
+	// ±most. most is a positive number. (Gemma Team, "Gemma 2: Improving Open
+	// Language Models at a Practical Size", 2024.)
+	SoftCap(x Tensor, most float32)
 
 	// Gather copies the rows of src that are wanted as output to dst
 	// [rows.Outputs, cols], in order.
@@ -105,6 +131,26 @@ type Queue interface {
 	// row has none it is -1.
 	ArgMax(dst, x Tensor)
 }
+
+// TopKer is what a queue may have beside: the choice of the k largest numbers of
+// each row. A layer, or a stage, asks for it once, when it is loaded
+//
+//	topK, ok := q.(kernels.TopKer)
+//
+// and does without where it isn't there, as where logits then cross to the host
+// whole. An op that few models need, or that not every kind of device has, is an
+// interface like this one.
+type TopKer interface {
+	// TopK writes the k = ids.Cols largest numbers of each row of x [n, cols] to
+	// values [n, k], and their columns to ids [n, k] of I32: in descending order,
+	// of equals the lower column first. NaN is left out. Where a row has fewer
+	// numbers, the rest of it is -1 in ids and -Inf in values. k is at most
+	// MostTopK.
+	TopK(ids, values, x Tensor)
+}
+
+// MostTopK is how many numbers of a row TopK finds at most.
+const MostTopK = 256
 
 // Tensor is a handle on a matrix in a device's memory: Rows rows of Cols
 // elements, row after row without gaps. It is a value; it owns nothing.
@@ -145,13 +191,4 @@ type Weight interface {
 type Product struct {
 	W   Weight
 	Dst Tensor
-}
-
-// Rotation is what RoPE needs to know. Pair i of a head's first 2·len elements,
-// len = Frequencies.Cols, turns by position·Frequencies[i] radians; the rest of
-// the head stays. (Su et al., "RoFormer", 2021.)
-type Rotation struct {
-	HeadDim     int
-	Frequencies Weight // [1, rotated dimensions/2], F32
-	Split       bool   // pairs are (i, i+len) rather than (2i, 2i+1)
 }

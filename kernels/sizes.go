@@ -59,7 +59,10 @@ func (e estimate) CacheBytes(s CacheSpec) (int64, error) {
 	return page * int64(s.Pages), err
 }
 
-func (e estimate) WorkspaceBytes(_ device.Info, rows, cols int) (int64, error) {
-	quantized, err := e.WeightBytes(Q8_0, rows, (cols+31)/32*32)
-	return ContextBytes + quantized, err
+func (e estimate) WorkspaceBytes(d device.Info, rows, cols int) (int64, error) {
+	bytes, err := e.WeightBytes(Q8_0, rows, (cols+31)/32*32)
+	if !d.HostMemory {
+		bytes += ContextBytes
+	}
+	return bytes, err
 }

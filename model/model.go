@@ -17,7 +17,7 @@ import (
 // once a pipeline stands, the model may be closed.
 type Model struct {
 	*arch.Model
-	Tokenizer *tokenizer.Tokenizer
+	Tokenizer tokenizer.Tokenizer
 	file      *gguf.File
 }
 

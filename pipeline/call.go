@@ -60,7 +60,7 @@ func (p *Pipeline) enter(ctx context.Context, c *call, wait bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := p.health.err(); err != nil && !c.warm {
+	if err := p.line.Err(); err != nil && !c.warm {
 		return err
 	}
 	select {

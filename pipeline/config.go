@@ -29,7 +29,7 @@ type Config struct {
 	InFlight  int   // micro-batches in flight on each route; 0: as many as stages
 	Queue     []int // depth of the link into each stage; the last stands for those after it
 	MaxBatch  int   // most rows in a micro-batch
-	Reserve   int64 // bytes to leave free on each device; negative: 256 MiB on a GPU, nothing on the CPU
+	Reserve   int64 // bytes to leave free on each device; negative: 256 MiB of a GPU's own memory, nothing of the host's
 
 	// Progress, if not nil, is told after each layer how many bytes of weights
 	// are loaded and how many there are in all. It is called from one goroutine
@@ -49,8 +49,8 @@ type Config struct {
 	Observer Observer     // told of every batch, if not nil
 
 	// State is what a model's layers keep between batches, and how large the
-	// header of a batch may be: Pages, KV, MaxOutputs, MaxTables and Expect are
-	// taken from it. For layers without state the zero value is right.
+	// header of a batch may be: Pages, KV, MaxOutputs, MaxTables, MaxTop and
+	// Expect are taken from it. For layers without state the zero value is right.
 	State stage.Config
 }
 
@@ -92,12 +92,12 @@ func (c Config) stage(n, routes int) (stage.Config, error) {
 	return s, nil
 }
 
-// reserve returns the bytes to leave free on a device of that kind.
-func (c Config) reserve(k device.Kind) int64 {
+// reserve returns the bytes to leave free in a device's memory.
+func (c Config) reserve(d device.Info) int64 {
 	switch {
 	case c.Reserve >= 0:
 		return c.Reserve
-	case k == device.CPU:
+	case d.HostMemory:
 		return 0
 	}
 	return 256 << 20
@@ -107,7 +107,8 @@ func (c Config) depth(stage int) int { return c.Queue[min(stage, len(c.Queue)-1)
 
 // WithDevices places the stages on a device list, in forward order, such as
 // "cuda:0=20GiB,cpu". The README gives its syntax. The default is "auto": every
-// GPU, then the CPU.
+// GPU, then the CPU. The program has those GPUs whose backends it imports: package
+// backends brings all of them.
 func WithDevices(list string) Option {
 	return func(c *Config) error { c.Devices = list; return nil }
 }
@@ -171,8 +172,8 @@ func WithMaxBatch(rows int) Option {
 	return func(c *Config) error { c.MaxBatch = rows; return positive("max batch", rows, 1) }
 }
 
-// WithReserve leaves bytes free on each device. The default is 256 MiB on a GPU
-// and nothing on the CPU.
+// WithReserve leaves bytes free on each device. The default is 256 MiB of a GPU's own
+// memory and nothing of the host's.
 func WithReserve(bytes int64) Option {
 	return func(c *Config) error {
 		if bytes < 0 {

@@ -14,7 +14,7 @@ import (
 // as the packer sees them.
 func (p *Plan) costs(places []device.Place) ([]packer.Entry, []packer.Device, error) {
 	copied := slices.ContainsFunc(places, func(at device.Place) bool {
-		return at.Info.Kind != device.CPU // activations cross from one memory to another
+		return !at.Info.HostMemory // activations cross from one memory to another
 	})
 	entries := make([]packer.Entry, len(p.layers))
 	for i, l := range p.layers {
@@ -105,24 +105,21 @@ func together(each []device.Place, costs [][]packer.Cost, layer int) packer.Cost
 // budget is what a place may hold beside what this process's other pipelines
 // hold on its device.
 func (p *Plan) budget(at device.Place) int64 {
-	if at.Budget < 0 || p.config.Imagined {
+	if at.Budget < 0 || at.Info.Imagined {
 		return at.Budget
 	}
 	return max(0, at.Budget-device.InUse(at.Info.Name))
 }
 
-// memory is what a place's device holds its stages in: the host's for all groups
-// of cores, a GPU's own. An imagined device has what its budget says.
+// memory is what a place's device holds its stages in, shared with those others that
+// have the same one. An imagined device has what its budget says.
 func (p *Plan) memory(known map[string]*packer.Memory, at device.Place) *packer.Memory {
-	name := at.Info.Name
-	if at.Info.Kind == device.CPU {
-		name = "the host's memory"
-	}
+	name := at.Info.MemoryName()
 	m := known[name]
 	if m == nil {
 		m = &packer.Memory{Name: name, Budget: -1}
-		if at.Info.Free > 0 && !p.config.Imagined {
-			m.Budget = max(0, at.Info.Free-p.config.reserve(at.Info.Kind))
+		if at.Info.Free > 0 && !at.Info.Imagined {
+			m.Budget = max(0, at.Info.Free-p.config.reserve(at.Info))
 		}
 		known[name] = m
 	}
@@ -185,8 +182,7 @@ func (p *Plan) describe(runs []packer.Run, places []device.Place) error {
 func (p *Plan) copied(j int, each, before []device.Place) bool {
 	own := each[j].Info
 	return slices.ContainsFunc(met(j, len(each), len(before), p.routes), func(n int) bool {
-		from := before[n].Info
-		return from.Name != own.Name && (from.Kind != device.CPU || own.Kind != device.CPU)
+		return !own.SharesMemory(before[n].Info)
 	})
 }
 

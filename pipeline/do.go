@@ -34,22 +34,36 @@ func (p *Pipeline) DoInto(ctx context.Context, dst, x []float32) error {
 	if err == nil && len(dst) != rows*p.out {
 		err = fmt.Errorf("room for %d numbers: %d rows of %d come out", len(dst), rows, p.out)
 	}
-	if err != nil || rows == 0 {
+	if err != nil {
 		return err
+	}
+	if rows == 0 {
+		return p.none()
 	}
 	return p.run(ctx, p.call(dst, x, rows), true)
 }
 
 func (p *Pipeline) do(ctx context.Context, x []float32, wait bool) ([]float32, error) {
 	rows, err := p.rows(x)
-	if err != nil || rows == 0 {
+	if err != nil {
 		return nil, err
+	}
+	if rows == 0 {
+		return nil, p.none()
 	}
 	dst := make([]float32, rows*p.out)
 	if err := p.run(ctx, p.call(dst, x, rows), wait); err != nil {
 		return nil, err
 	}
 	return dst, nil
+}
+
+// none is the error of a call of no rows.
+func (p *Pipeline) none() error {
+	if p.queue.isClosed() {
+		return ErrClosed
+	}
+	return nil
 }
 
 // call makes a call that the caller holds.

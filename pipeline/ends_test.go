@@ -61,6 +61,9 @@ func TestCloseDrainsAndAbortDoesNot(t *testing.T) {
 			assert.ErrorIs(t, err, pipeline.ErrClosed)
 			_, err = p.TryDo(t.Context(), make([]float32, 1))
 			assert.ErrorIs(t, err, pipeline.ErrClosed)
+			_, err = p.Do(t.Context(), nil)
+			assert.ErrorIs(t, err, pipeline.ErrClosed, "also without rows")
+			assert.ErrorIs(t, p.DoInto(t.Context(), nil, nil), pipeline.ErrClosed)
 			assert.ErrorIs(t, p.Warmup(t.Context()), pipeline.ErrClosed)
 			if abort {
 				calls.Wait() // before what is on its way comes back
@@ -153,8 +156,8 @@ func TestAStageThatFailsEveryBatch(t *testing.T) {
 	assert.NoError(t, p.Close(), "it can be closed then too")
 }
 
-// Callers whose rows make the layers fail don't take the pipeline from others.
-func TestBadRowsAreNotAFailingStage(t *testing.T) {
+// sensitive is a layer that fails on negative numbers.
+func sensitive() []stage.Layer {
 	layers := mixing(1, 1)
 	layers[0].(*stagetest.Rows).Row = func(out, in []float32) error {
 		if out[0] = in[0]; in[0] < 0 {
@@ -162,6 +165,12 @@ func TestBadRowsAreNotAFailingStage(t *testing.T) {
 		}
 		return nil
 	}
+	return layers
+}
+
+// Callers whose rows make the layers fail don't take the pipeline from others.
+func TestBadRowsAreNotAFailingStage(t *testing.T) {
+	layers := sensitive()
 	p := open(t, layers, pipeline.WithInput(1), pipeline.WithDevices(stagetest.Devices(t, "cpu")), pipeline.WithFailureLimit(2))
 	for range 10 {
 		_, err := p.Do(t.Context(), []float32{-1})

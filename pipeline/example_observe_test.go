@@ -55,7 +55,7 @@ func ExampleObserver() {
 }
 
 func ExampleLine_Begin() {
-	line := running()
+	line, finished := running()
 	defer line.Close()
 	b := <-line.Free()
 	line.Begin(b) // an observer sees how long it takes to fill the batch
@@ -63,7 +63,7 @@ func ExampleLine_Begin() {
 	if err := line.Submit(context.Background(), b); err != nil {
 		log.Fatal(err)
 	}
-	b = <-line.Done()
+	b = <-finished
 	line.Begin(b) // and to take the results
 	fmt.Println(len(b.Values()))
 	line.Release(b)
@@ -71,7 +71,7 @@ func ExampleLine_Begin() {
 }
 
 func ExampleLine_BatchRows() {
-	line := running()
+	line, finished := running()
 	defer line.Close()
 	for _, rows := range []int{1, 3} {
 		b := <-line.Free()
@@ -81,7 +81,7 @@ func ExampleLine_BatchRows() {
 		if err := line.Submit(context.Background(), b); err != nil {
 			log.Fatal(err)
 		}
-		line.Release(<-line.Done())
+		line.Release(<-finished)
 	}
 	rows := line.BatchRows()
 	fmt.Println(rows.Count(), rows.Sum, rows.Mean())

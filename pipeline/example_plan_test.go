@@ -72,7 +72,10 @@ func ExamplePlan_With() {
 
 func ExamplePlan_Start() {
 	// A line takes batches, as package generate forms them.
-	line, err := planned().Start(context.Background())
+	finished := make(chan *stage.Batch, 2) // as many as may be in flight: the handler must not block
+	line, err := planned().Start(context.Background(), pipeline.Handler{
+		Finished: func(b *stage.Batch) { finished <- b },
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -83,23 +86,35 @@ func ExamplePlan_Start() {
 	if err := line.Submit(context.Background(), b); err != nil {
 		log.Fatal(err)
 	}
-	b = <-line.Done()
+	b = <-finished
 	fmt.Println(b.Values(), b.Err())
 	line.Release(b)
 	// Output: [16 32] <nil>
 }
 
-// running is a line of four layers.
-func running() *pipeline.Line {
-	line, err := planned().Start(context.Background())
+// running is a line of four layers, and the batches that it has finished.
+func running(options ...pipeline.Option) (*pipeline.Line, <-chan *stage.Batch) {
+	options = append([]pipeline.Option{pipeline.WithInput(2), pipeline.WithDevices("cpu/2")}, options...)
+	return runningLayers(layers(4), options...)
+}
+
+func runningLayers(layers []stage.Layer, options ...pipeline.Option) (*pipeline.Line, <-chan *stage.Batch) {
+	plan, err := pipeline.NewPlan(context.Background(), layers, options...)
 	if err != nil {
 		log.Fatal(err)
 	}
-	return line
+	finished := make(chan *stage.Batch, plan.InFlight()*plan.Routes())
+	line, err := plan.Start(context.Background(), pipeline.Handler{
+		Finished: func(b *stage.Batch) { finished <- b },
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return line, finished
 }
 
 func ExampleLine_Free() {
-	line := running()
+	line, _ := running()
 	defer line.Close()
 	one, other := <-line.Free(), <-line.Free() // as many as may be in flight
 	fmt.Println(one.Slot, other.Slot)
@@ -107,38 +122,54 @@ func ExampleLine_Free() {
 }
 
 func ExampleLine_Submit() {
-	line := running()
+	line, finished := running()
 	defer line.Close()
 	b := <-line.Free()
 	b.Header.Append(0, 0, 0, true)
 	fmt.Println(line.Submit(context.Background(), b))
-	line.Release(<-line.Done())
+	line.Release(<-finished)
 	// Output: <nil>
 }
 
-func ExampleLine_Done() {
-	line := running()
+func ExampleHandler() {
+	var line *pipeline.Line
+	left := 3
+	done := make(chan struct{})
+	line, err := planned().Start(context.Background(), pipeline.Handler{
+		Finished: func(b *stage.Batch) {
+			fmt.Println(b.Tag, b.Err())
+			line.Release(b)
+			if left--; left == 0 {
+				close(done)
+				return
+			}
+			next := <-line.Free() // there is one: that which was just released
+			next.Tag = left
+			next.Header.Append(0, 0, 0, true)
+			if sent, err := line.TrySubmit(next); !sent { // Submit would block the last stage
+				log.Fatal(err)
+			}
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer line.Close()
-	for i := range 2 {
-		b := <-line.Free()
-		b.Tag = i
-		b.Header.Append(0, 0, 0, true)
-		if err := line.Submit(context.Background(), b); err != nil {
-			log.Fatal(err)
-		}
+	b := <-line.Free()
+	b.Tag = left
+	b.Header.Append(0, 0, 0, true)
+	if err := line.Submit(context.Background(), b); err != nil {
+		log.Fatal(err)
 	}
-	for range 2 { // in the order of Submit
-		b := <-line.Done()
-		fmt.Println(b.Tag, b.Err())
-		line.Release(b)
-	}
+	<-done
 	// Output:
-	// 0 <nil>
+	// 3 <nil>
+	// 2 <nil>
 	// 1 <nil>
 }
 
 func ExampleLine_Release() {
-	line := running()
+	line, _ := running()
 	defer line.Close()
 	b := <-line.Free()
 	line.Release(b) // never sent
@@ -147,14 +178,14 @@ func ExampleLine_Release() {
 }
 
 func ExampleLine_Plan() {
-	line := running()
+	line, _ := running()
 	defer line.Close()
 	fmt.Println(len(line.Plan().Stages))
 	// Output: 2
 }
 
 func ExampleLine_Stats() {
-	line := running()
+	line, _ := running()
 	defer line.Close()
 	for _, s := range line.Stats() {
 		fmt.Println(s.Layers, s.Batches)
@@ -165,7 +196,8 @@ func ExampleLine_Stats() {
 }
 
 func ExampleLine_Close() {
-	fmt.Println(running().Close())
+	line, _ := running()
+	fmt.Println(line.Close())
 	// Output: <nil>
 }
 
@@ -213,7 +245,7 @@ func ExamplePlan_FailureLimit() {
 }
 
 func ExampleLine_Room() {
-	line := running()
+	line, _ := running()
 	defer line.Close()
 	fmt.Println(line.Room(0)) // nothing was sent yet
 	// Output: true

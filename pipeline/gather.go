@@ -22,8 +22,7 @@ const leastPiece = 16
 
 // flight is what a batch carries: the calls whose rows it has, in order.
 type flight struct {
-	parts []part
-	probe bool // a row of the gatherer's own
+	parts []part // none in a probe, whose row is the gatherer's own
 }
 
 // part is n rows of a call, from number from on.
@@ -46,32 +45,38 @@ func (p *Pipeline) gather() {
 	close(p.queue.drained)
 }
 
-// await returns when a batch is wanted. It returns false when the queue is closed
-// and empty.
+// await returns when a batch is wanted: for a call, or to probe a route. It returns
+// false when the queue is closed and empty.
 func (g *gatherer) await() bool {
-	for !g.health.suspect() {
+	for {
 		open := true
 		if g.call == nil {
 			g.call, open = g.queue.pop()
 		}
-		switch {
-		case g.call == nil && !open:
+		if g.call == nil && !open {
 			return false
+		}
+		if _, due := g.line.due(); due {
+			return true
+		}
+		switch {
 		case g.call == nil:
 			<-g.queue.wake
-		case !g.refused():
+		case g.refused():
+		case g.line.WorkingRoutes() == 0 && g.line.Err() == nil:
+			<-g.queue.wake // a probe is on its way, by which it is known whether to go on
+		default:
 			if g.late = g.maxWait == 0; !g.late {
 				g.timer.Reset(g.maxWait)
 			}
 			return true
 		}
 	}
-	return true
 }
 
 // refused drops the call where it has no chance.
 func (g *gatherer) refused() bool {
-	err := g.health.err()
+	err := g.line.Err()
 	if g.call.warm {
 		err = nil
 	}
@@ -101,16 +106,14 @@ func (g *gatherer) send(b *stage.Batch) {
 		b.Tag = f
 	}
 	f.parts = f.parts[:0]
-	f.probe = g.health.suspect()
-	g.line.steer(b, g.turns.take())
 	rows := 1
-	if f.probe {
+	if route, due := g.line.due(); due && g.line.Probe(b, route) {
 		clear(b.Input[:g.in])
 	} else if rows = 0; g.call != nil {
+		g.line.Steer(b, g.line.Pick())
 		rows = g.fill(b, f)
 	}
-	if rows == 0 { // whoever it was for has left, or the doubts are gone
-		g.turns.back(b.Route, false, nil)
+	if rows == 0 { // whoever it was for has left, or the route works again
 		g.line.Release(b)
 		return
 	}
@@ -121,10 +124,25 @@ func (g *gatherer) send(b *stage.Batch) {
 	if err := g.line.Submit(context.Background(), b); err != nil {
 		g.land(b, err) // the line is closed only after the gatherer's end
 	}
-	if f.probe {
-		<-g.probed
-		g.health.judge()
+}
+
+// land gives what came of a batch to the calls that had rows in it, and releases
+// it. For batches that were submitted it is the line's handler.
+func (p *Pipeline) land(b *stage.Batch, err error) {
+	p.line.Begin(b)
+	f := b.Tag.(*flight)
+	if err != nil {
+		p.counts.failures.Add(1)
 	}
+	values := b.Values()
+	for _, s := range f.parts {
+		var own []float32
+		if err == nil {
+			own, values = values[:s.n*p.out], values[s.n*p.out:]
+		}
+		s.call.land(own, s.from, s.n, err)
+	}
+	p.line.Release(b)
 }
 
 // fill copies rows of calls to the batch, and returns how many.

@@ -15,20 +15,25 @@ import (
 	"github.com/leat-dev/leat/stage"
 )
 
-// Line is stages at work, with batches as whoever fills them sees them. A batch
-// is taken from Free, filled, given to Submit, comes out of Done, and goes back
-// with Release; there are as many as may be in flight. Its methods may be called
+// Line is a row of stages at work, as the one who forms batches sees it. A batch is
+// taken from Free, filled, and given to Submit or TrySubmit; when all stages are
+// done with it, the line hands it to its Handler, which gives it back with Release.
+// There are as many batches as may be in flight. The methods of a Line may be called
 // from any goroutine.
 //
-// A [Pipeline] forms batches from its callers' rows; who needs batches of another
-// making, as package generate does, takes a Line.
+// Where stages have replicas, a batch travels by one of several routes. The line
+// keeps the health of each: see Working, Pick and Due.
+//
+// A [Pipeline] forms batches from its callers' rows; package generate forms batches
+// of another kind on a Line of its own.
 type Line struct {
 	plan    *Plan
+	handler Handler
 	devices *device.Set
 	log     *slog.Logger
 	stages  [][]*stage.Stage // each with its replicas
 	free    chan *stage.Batch
-	done    chan *stage.Batch
+	routes  *routes
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	started time.Time
@@ -42,6 +47,30 @@ type Line struct {
 	once   sync.Once
 	failed error
 	depth  int // of the links into the first stage
+}
+
+// Handler is what a Line calls. Its functions may be called from several goroutines
+// at once, and must not block: meanwhile a stage does nothing else. They may call
+// the methods of the line that don't block, such as TrySubmit, Release and Pick. A
+// panic of theirs is not recovered, and a call of runtime.Goexit is a panic: it
+// would leave those without an answer who wait for the batch.
+type Handler struct {
+	// Finished is called once for each batch that was submitted, when all work on it
+	// is done, and always before Close returns: its results, or its error, are
+	// there. Batches of one route finish in the order in which they were submitted.
+	// The batch belongs to the handler until it is given to Release; it may be
+	// released later, and elsewhere. Where the last stage's device works on the
+	// host, as a CPU does, the goroutine of that stage calls Finished.
+	Finished func(b *stage.Batch)
+
+	// Changed, if not nil, is called after the health of a route has changed:
+	// Working or RouteErr has another result for it, or a probe has become due. For
+	// a change that comes of a batch it is called after Finished.
+	Changed func(route int)
+
+	// Room, if not nil, is called when the first stage has taken a batch of a route
+	// on which TrySubmit had found no room since the last call.
+	Room func(route int)
 }
 
 var starting sync.Mutex
@@ -61,8 +90,12 @@ func (p *Plan) stillFits() error {
 }
 
 // Start opens the plan's devices, loads the layers onto them and starts the
-// stages. ctx limits the loading only. When it fails, nothing is left behind.
-func (p *Plan) Start(ctx context.Context) (_ *Line, err error) {
+// stages. ctx limits the loading only. When it fails, nothing is left behind. The
+// handler is not called before the first batch is submitted.
+func (p *Plan) Start(ctx context.Context, h Handler) (_ *Line, err error) {
+	if h.Finished == nil {
+		return nil, errors.New("a line needs a Handler with a function for finished batches")
+	}
 	if p.config.Imagined {
 		return nil, errors.New("a plan for imagined devices can't be started")
 	}
@@ -74,13 +107,14 @@ func (p *Plan) Start(ctx context.Context) (_ *Line, err error) {
 	n := p.stage.InFlight
 	l := &Line{
 		plan:    p,
+		handler: h,
 		devices: new(device.Set),
 		log:     p.config.logger(),
 		free:    make(chan *stage.Batch, n),
-		done:    make(chan *stage.Batch, n),
 		traffic: stage.NewTraffic(),
 		rows:    histogram.New(histogram.Rows()),
 	}
+	l.routes = newRoutes(p, l.log, h.Changed)
 	started := false
 	defer func() {
 		if !started { // also where a layer ends the goroutine
@@ -107,9 +141,10 @@ func (l *Line) load(ctx context.Context) error {
 	for _, s := range p.Stages {
 		total += s.Weights
 	}
-	var before []*stage.Stage
+	var before []stage.Upstream
 	for i, s := range p.Stages {
 		each := s.Each()
+		var next []stage.Upstream
 		l.stages = append(l.stages, nil)
 		for j, replica := range each {
 			d, err := l.devices.Open(replica.Device.Name)
@@ -122,9 +157,9 @@ func (l *Line) load(ctx context.Context) error {
 					p.config.Progress(loaded, total)
 				}
 			}
-			at := stage.Position{Number: i, Last: i == len(p.Stages)-1, Replicas: len(each), Routes: p.routes}
+			at := stage.Position{Number: i, Last: i == len(p.Stages)-1, Replicas: stage.Replicas(len(each)), Routes: p.routes}
 			if i > 0 {
-				at.Before = make([]*stage.Stage, len(before))
+				at.Before = make([]stage.Upstream, len(before))
 				for _, n := range met(j, len(each), len(before), p.routes) {
 					at.Before[n] = before[n]
 				}
@@ -135,8 +170,9 @@ func (l *Line) load(ctx context.Context) error {
 			}
 			l.log.Info("stage loaded", "stage", i, "layers", s.Layers, "device", replica.Device.Name, "bytes", replica.Bytes())
 			l.stages[i] = append(l.stages[i], st)
+			next = append(next, stage.Upstream{Device: d, Width: p.layers[s.To-1].Shape().Width})
 		}
-		before = l.stages[i]
+		before = next
 	}
 	return nil
 }
@@ -144,12 +180,43 @@ func (l *Line) load(ctx context.Context) error {
 // Free is where batches that may be filled are taken from.
 func (l *Line) Free() <-chan *stage.Batch { return l.free }
 
-// Submit sends a filled batch, taken from Free, into the first stage, to the
-// replica of its Route. It blocks while the link there is full, until ctx ends; then the batch is still the
-// caller's.
+// Submit sends a filled batch, taken from Free, to the first stage, to the replica
+// of its Route. It blocks while the link there is full, until ctx ends. With an
+// error, which is ErrClosed, ctx's, or that of a route that does not exist, the
+// batch is still the caller's, and the handler is not told of it.
 func (l *Line) Submit(ctx context.Context, b *stage.Batch) error {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
+	if err := l.enter(b); err != nil {
+		return err
+	}
+	err := l.first(b.Route).Send(ctx, b)
+	if err != nil {
+		l.unsent(b)
+	}
+	return err
+}
+
+// TrySubmit is Submit that never blocks: it reports whether the link had room for
+// the batch. Where it had none, the handler's Room says when to try again; with
+// WithQueue(0) there is room only at moments when the stage waits for a batch, and
+// Room is not called.
+func (l *Line) TrySubmit(b *stage.Batch) (sent bool, err error) {
+	if !l.mu.TryRLock() { // only Close locks it
+		return false, ErrClosed
+	}
+	defer l.mu.RUnlock()
+	if err := l.enter(b); err != nil {
+		return false, err
+	}
+	if sent = l.first(b.Route).TrySend(b); !sent {
+		l.unsent(b)
+	}
+	return sent, nil
+}
+
+// enter makes a batch ready to be sent.
+func (l *Line) enter(b *stage.Batch) error {
 	if l.closed {
 		return ErrClosed
 	}
@@ -157,33 +224,40 @@ func (l *Line) Submit(ctx context.Context, b *stage.Batch) error {
 		return fmt.Errorf("a batch for route %d of %d", b.Route, l.plan.routes)
 	}
 	b.Seal()
-	l.filled(b)
-	l.traffic.Enter()
-	first := l.links[0]
-	err := first[b.Route%len(first)].Send(ctx, b)
-	if err != nil {
-		l.traffic.Leave()
+	if b.Number == 0 { // else it was entered before, and found no room
+		l.filled(b)
 	}
-	return err
+	l.traffic.Enter()
+	l.routes.sent(b.Route)
+	return nil
 }
 
-// Room says that the link to the first stage of a route isn't full, so that a
-// Submit by who alone submits wouldn't block. A link without a buffer
-// (WithQueue(0)) never has room: to submit is to wait for the stage.
-func (l *Line) Room(route int) bool {
-	first := l.links[0]
-	return first[route%len(first)].Len() < l.depth
+// unsent takes back a batch that was entered.
+func (l *Line) unsent(b *stage.Batch) {
+	l.routes.unsent(b.Route)
+	l.traffic.Leave()
 }
 
-// Done is where batches come out, those of one route in the order of Submit, with
-// their values or their error. It is closed by Close, after the last one.
-func (l *Line) Done() <-chan *stage.Batch { return l.done }
+// first is the link into the first stage on a route.
+func (l *Line) first(route int) stage.Link {
+	links := l.links[0]
+	return links[stage.Replicas(len(links)).For(route)]
+}
 
-// Release gives a batch that came out, or was never sent, back to Free.
+// Room reports whether the link to the first stage of a route has room, so that a
+// Submit would not block if nobody else submits. A link without a buffer
+// (WithQueue(0)) never has room: there Submit waits for the stage.
+func (l *Line) Room(route int) bool { return l.first(route).Len() < l.depth }
+
+// Release gives back a batch that has finished, or was never sent. The batch, and
+// its results, may not be used afterwards.
 func (l *Line) Release(b *stage.Batch) {
 	l.emptied(b)
+	if route, abandoned := l.routes.release(b); abandoned && l.handler.Changed != nil {
+		l.handler.Changed(route)
+	}
 	b.Reset()
-	l.free <- b
+	l.free <- b // has room for all batches that there are
 }
 
 // Plan is what the pipeline was started from.
@@ -227,10 +301,11 @@ func (l *Line) Stats() []StageStats {
 	return stats
 }
 
-// Close lets what is in flight come out, then ends the stages and frees their
-// devices. Batches may still be taken from Done, but their values are gone: who
-// wants these takes the batches before. It may be called more than once; each
-// call returns when all is ended.
+// Close lets the batches in flight finish, then ends the stages and frees their
+// devices. When it returns, the handler has been called for every submitted batch
+// and is not called any more; results that are still held are no longer valid.
+// It may be called more than once; each call returns when all is ended. The handler
+// may not call it.
 func (l *Line) Close() error {
 	l.once.Do(func() {
 		l.mu.Lock()
@@ -240,6 +315,7 @@ func (l *Line) Close() error {
 			first.Close()
 		}
 		l.running.Wait()
+		l.routes.close()
 		l.stop()
 		l.failed = l.release()
 		l.log.Debug("pipeline closed", "error", l.failed)

@@ -14,14 +14,14 @@ import (
 )
 
 // start plans a line of stages and starts it.
-func start(t testing.TB, layers []stage.Layer, options ...pipeline.Option) (*pipeline.Line, error) {
+func start(t testing.TB, layers []stage.Layer, options ...pipeline.Option) (*line, error) {
 	plan, err := pipeline.NewPlan(t.Context(), layers, options...)
 	require.NoError(t, err)
-	return plan.Start(t.Context())
+	return startLine(t.Context(), plan)
 }
 
 // send fills a free batch with tokens and submits it.
-func send(t testing.TB, p *pipeline.Line, tokens ...int32) {
+func send(t testing.TB, p *line, tokens ...int32) {
 	b := <-p.Free()
 	for i, token := range tokens {
 		b.Header.Append(token, int32(i), 0, true)

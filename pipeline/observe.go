@@ -9,7 +9,8 @@ import (
 
 // Observer is told of every batch: when it was filled, what each stage did for
 // it, and when its results were dealt with. The goroutines that do the work call
-// it, several at once, and wait for it: it should be quick, and may not panic.
+// it, several at once, and wait for it: it should be quick. A panic of it is not
+// recovered.
 // Package pipeline/trace has one that draws a pipeline at work.
 type Observer interface {
 	// Filled comes before the first stage gets the batch.

@@ -46,8 +46,6 @@ var (
 type Pipeline struct {
 	line    *Line
 	queue   queue
-	turns   turns
-	health  health
 	in, out int // numbers in a row of x, of y
 	maxRows int
 	parts   int // batches that the rows are shared out among
@@ -57,9 +55,8 @@ type Pipeline struct {
 	live    atomic.Int64 // rows of calls that haven't ended
 	counts  counts
 	aborted chan struct{}
-	probed  chan struct{} // holds one: the gatherer's own row came back
 
-	running sync.WaitGroup // gather and deliver
+	running sync.WaitGroup // gather
 	abort   sync.Once
 	over    chan struct{} // closed: all is ended, with
 	failed  error
@@ -88,16 +85,9 @@ func Open(ctx context.Context, plan *Plan) (*Pipeline, error) {
 	case out < 1:
 		return nil, fmt.Errorf("the last layer, %s, hands on rows of %d numbers", plan.layers[len(plan.layers)-1].Name(), out)
 	}
-	line, err := plan.Start(ctx)
-	if err != nil {
-		return nil, err
-	}
 	c := plan.config
 	p := &Pipeline{
-		line:    line,
 		queue:   newQueue(c.Backlog),
-		turns:   newTurns(plan.routes, plan.stage.InFlight),
-		health:  health{limit: c.FailureLimit, log: line.log},
 		in:      plan.stage.Input,
 		out:     out,
 		maxRows: min(plan.stage.MaxRows, plan.stage.MaxOutputs),
@@ -105,14 +95,20 @@ func Open(ctx context.Context, plan *Plan) (*Pipeline, error) {
 		maxWait: c.MaxWait,
 		ahead:   c.Ahead,
 		aborted: make(chan struct{}),
-		probed:  make(chan struct{}, 1),
 		over:    make(chan struct{}),
 	}
 	if p.ahead == 0 {
 		p.ahead = plan.stage.InFlight * p.maxRows
 	}
+	var err error
+	p.line, err = plan.Start(ctx, Handler{
+		Finished: func(b *stage.Batch) { p.land(b, b.Err()) },
+		Changed:  func(int) { p.queue.poke() },
+	})
+	if err != nil {
+		return nil, err
+	}
 	p.running.Go(p.gather)
-	p.running.Go(p.deliver)
 	return p, nil
 }
 
@@ -128,7 +124,8 @@ func (p *Pipeline) Output() int { return p.out }
 // Warmup sends batches of full size, of zeros, through all stages, as many as may
 // be in flight, so that the first callers don't pay for memory that is touched
 // for the first time. It returns when they have passed, or with the error that
-// one of them ended with. A pipeline that is failing works again when they pass.
+// one of them ended with. They are sent also while the pipeline is failing, which
+// works again when they pass.
 func (p *Pipeline) Warmup(ctx context.Context) error {
 	c := p.queue.take()
 	c.pipeline, c.warm, c.rows = p, true, p.line.plan.stage.InFlight*p.maxRows
@@ -141,7 +138,7 @@ func (p *Pipeline) Err() error {
 	if p.queue.isClosed() {
 		return ErrClosed
 	}
-	return p.health.err()
+	return p.line.Err()
 }
 
 // Stats is what a pipeline has done since it was opened.
@@ -187,7 +184,7 @@ func (p *Pipeline) Abort() error {
 }
 
 // finish ends the goroutines, the gatherer's first: it returns when every batch
-// has come back and its values are delivered.
+// has come back and its values are with the callers.
 func (p *Pipeline) finish() error {
 	<-p.queue.drained
 	err := p.line.Close()

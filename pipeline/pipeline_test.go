@@ -10,11 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	_ "github.com/leat-dev/leat/backends"
 	"github.com/leat-dev/leat/device"
-	_ "github.com/leat-dev/leat/device/cuda"
 	"github.com/leat-dev/leat/internal/stagetest"
 	"github.com/leat-dev/leat/kernels"
-	_ "github.com/leat-dev/leat/kernels/gpu"
 	"github.com/leat-dev/leat/packer"
 	"github.com/leat-dev/leat/pipeline"
 	"github.com/leat-dev/leat/stage"

@@ -143,7 +143,7 @@ func (p *Plan) Speedup() float64 {
 
 // units are the cores of a stage's device, or the device.
 func (s StagePlan) units() (names []string) {
-	if s.Device.Kind != device.CPU || len(s.Device.Cores) == 0 {
+	if len(s.Device.Cores) == 0 {
 		return []string{s.Device.Name}
 	}
 	for _, core := range s.Device.Cores {

@@ -79,7 +79,7 @@ func (r *rememberingRunner) Forward(p *stage.Pass, in, out kernels.Tensor) error
 	keys, _ := stage.Floats(p.Work, in.Rows, rememberedWidth)
 	q.MatMul(in, []kernels.Product{{W: r.weight, Dst: keys}})
 	q.StoreKV(r.cache, keys, in, p.Rows)
-	q.Attention(out, in, r.cache, 0.1, p.Rows)
+	q.Attention(out, in, r.cache, kernels.AttentionSpec{Scale: 0.1}, p.Rows)
 	q.Add(out, in)
 	return nil
 }
@@ -99,7 +99,7 @@ func sequence(seed uint64, rows int) []float32 {
 
 // step sends rows from..to-1 of a sequence by a route, with the table that all
 // routes have: their pages have the same numbers.
-func step(t *testing.T, l *pipeline.Line, route int, table []int32, x []float32, from, to int) []float32 {
+func step(t *testing.T, l *line, route int, table []int32, x []float32, from, to int) []float32 {
 	b := <-l.Free()
 	b.Route = route
 	first := b.Header.Table(table)
@@ -201,7 +201,7 @@ func TestReplicasHoldWhatIsPlanned(t *testing.T) {
 			assert.Equal(t, s.Weights+s.State, entries)
 			assert.EqualValues(t, int64(s.To-s.From)*7*page*int64(plan.Routes()), s.State, "the pages of every route, once a layer")
 		}
-		l, err := plan.Start(t.Context())
+		l, err := startLine(t.Context(), plan)
 		require.NoError(t, err)
 		for name, bytes := range planned {
 			assert.Equal(t, bytes, device.InUse(name), "%s of %s", name, list)
@@ -228,7 +228,7 @@ func TestReplicasOfAModelHoldWhatIsPlanned(t *testing.T) {
 		for _, s := range plan.Stages {
 			bytes += s.Bytes()
 		}
-		l, err := plan.Start(t.Context())
+		l, err := startLine(t.Context(), plan)
 		require.NoError(t, err)
 		assert.Equal(t, bytes, device.InUse("cpu:0"), list)
 		require.NoError(t, l.Close())

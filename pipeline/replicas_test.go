@@ -75,7 +75,7 @@ func replicated(counts ...int) string {
 }
 
 // submit is send by a route.
-func submit(t testing.TB, l *pipeline.Line, route int, tokens ...int32) {
+func submit(t testing.TB, l *line, route int, tokens ...int32) {
 	b := <-l.Free()
 	b.Route = route
 	for i, token := range tokens {

@@ -3,8 +3,6 @@ package pipeline
 import (
 	"context"
 	"fmt"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/leat-dev/leat/device"
@@ -67,12 +65,19 @@ func even(places []device.Place) (uneven int, err error) {
 // met returns the numbers of those of a stage's n replicas that share a route with
 // replica j of the stage before or after, which has k.
 func met(j, k, n, routes int) (numbers []int) {
-	for route := j; route < routes; route += k {
-		if !slices.Contains(numbers, route%n) {
-			numbers = append(numbers, route%n)
+	for i := range n {
+		if stage.Replicas(k).Meets(j, stage.Replicas(n), i, routes) {
+			numbers = append(numbers, i)
 		}
 	}
 	return numbers
+}
+
+// On returns the replica of the stage that a route leads through, as a stage by
+// itself.
+func (s StagePlan) On(route int) StagePlan {
+	each := s.Each()
+	return each[stage.Replicas(len(each)).For(route)]
 }
 
 // connect makes a link into each replica.
@@ -92,58 +97,38 @@ func (l *Line) connect() {
 		links := make([]stage.Link, k)
 		for j := range links {
 			links[j] = stage.Shared(stage.NewLink(depth), len(met(j, k, before, p.routes)))
+			if i == 0 {
+				links[j] = &entry{Link: links[j], room: l.handler.Room}
+			}
 		}
 		l.links = append(l.links, links)
 		before = k
 	}
 }
 
-// run starts a goroutine a replica, and for each of the last stage's one that
-// waits for what comes out of it.
+// run starts a goroutine for each replica of each stage, and where the last stage's
+// device works by itself another one, which waits for it.
 func (l *Line) run() {
 	ctx, stop := context.WithCancel(context.Background())
 	l.stop, l.started = stop, time.Now()
 	l.connect()
-	var ends sync.WaitGroup
 	for i, replicas := range l.stages {
 		for j, s := range replicas {
-			in, out := l.links[i][j], []stage.Link(nil)
-			if i+1 < len(l.stages) {
+			in, out := l.links[i][j], []stage.Link{exit{l}}
+			switch {
+			case i+1 < len(l.stages):
 				next := l.links[i+1]
 				out = make([]stage.Link, len(next))
 				for _, n := range met(j, len(replicas), len(next), l.plan.routes) {
 					out[n] = next[n]
 				}
-			} else {
+			case s.Async():
 				end := stage.NewLink(l.plan.config.depth(i + 1))
-				out = []stage.Link{end}
-				ends.Add(1)
-				l.running.Go(func() {
-					defer ends.Done()
-					l.finish(ctx, end)
-				})
+				out[0] = end
+				l.running.Go(func() { l.finishAll(ctx, end) })
 			}
 			s.Observe(l.plan.config.Observer, l.traffic, j)
 			l.running.Go(func() { _ = s.Run(ctx, in, out...) }) // it ends by Close or by stop
 		}
-	}
-	l.running.Go(func() {
-		ends.Wait()
-		close(l.done)
-	})
-}
-
-// finish waits for the batches that come out of a replica of the last stage.
-func (l *Line) finish(ctx context.Context, end stage.Link) {
-	for {
-		b, err := end.Recv(ctx)
-		if err != nil {
-			return
-		}
-		if err := b.Wait(ctx); err != nil { // the batch carries it
-			l.log.Warn("batch failed", "rows", len(b.Header.Tokens), "error", err)
-		}
-		l.traffic.Leave()
-		l.done <- b // has room for all batches there are
 	}
 }

@@ -40,7 +40,7 @@ func (r *row) Worked(w stage.Work) {
 }
 
 func newRow(t *testing.T, kinds string, layers ...*adds) *row {
-	r := &row{t: t, config: stage.Config{MaxRows: 4, MaxOutputs: 4, InFlight: 3}, traffic: stage.NewTraffic()}
+	r := &row{t: t, config: stage.Config{MaxRows: 4, MaxOutputs: 4, InFlight: 3, MaxTop: 2}, traffic: stage.NewTraffic()}
 	r.in = stage.NewLink(3)
 	from := r.in
 	for i, kind := range kinds {
@@ -54,7 +54,7 @@ func newRow(t *testing.T, kinds string, layers ...*adds) *row {
 		r.devices = append(r.devices, d)
 		at := stage.Position{Number: i, Last: i == len(kinds)-1}
 		if i > 0 {
-			at.Before = r.stages[i-1:]
+			at.Before = []stage.Upstream{{Device: r.devices[i-1], Width: layers[i-1].width}}
 		}
 		layers[i].name = fmt.Sprintf("block %d", i)
 		own := []stage.Layer{layers[i]}
@@ -82,11 +82,20 @@ func newRow(t *testing.T, kinds string, layers ...*adds) *row {
 // send sends a batch with these tokens, one that only wants the best column where
 // best says so.
 func (r *row) send(slot int, best bool, tokens ...int32) {
+	b := r.batch(slot, tokens...)
+	b.Want.Best = best
+	r.submit(b)
+}
+
+func (r *row) batch(slot int, tokens ...int32) *stage.Batch {
 	b := stage.NewBatch(slot, r.config)
 	for _, token := range tokens {
 		b.Header.Append(token, 0, 0, true)
 	}
-	b.Best = best
+	return b
+}
+
+func (r *row) submit(b *stage.Batch) {
 	r.sent++
 	b.Number = r.sent
 	b.Seal()
@@ -193,7 +202,7 @@ func TestDevicesInARow(t *testing.T) {
 		var spans []string
 		for batch := range uint64(3) {
 			for at := range r.stages {
-				w := r.work(&stage.Batch{Number: batch + 1}, at)
+				w := r.work(&stage.Batch{Message: stage.Message{Number: batch + 1}}, at)
 				spans = append(spans, fmt.Sprintf("%d: %v-%v", w.Stage, w.Ended().Add(-w.Compute).Sub(start), w.Ended().Sub(start)))
 			}
 		}
@@ -295,7 +304,7 @@ func TestBestIsChosenOnTheDevice(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, []int32{-1}, b.Chosen())
 		b.Reset()
-		assert.False(t, b.Best)
+		assert.Zero(t, b.Want)
 		assert.Nil(t, b.Chosen())
 		r.close()
 
@@ -303,8 +312,8 @@ func TestBestIsChosenOnTheDevice(t *testing.T) {
 		r.send(0, true, 2)
 		b, err = r.recv()
 		require.NoError(t, err)
-		assert.Nil(t, b.Chosen(), "the host reads what comes out in place")
-		assert.Equal(t, []float32{4, 5, 2, 3}, b.Values())
+		assert.Equal(t, []int32{1}, b.Chosen(), "also where the host could read what comes out")
+		assert.Nil(t, b.Values())
 		r.close()
 	})
 }
@@ -317,7 +326,7 @@ func TestHostMemoryIsTheDevices(t *testing.T) {
 		config := stage.Config{MaxRows: 4, MaxOutputs: 4, InFlight: 2, Input: 3}
 		s, err := stage.Load(t.Context(), stage.Position{Last: true}, d, []stage.Layer{&adds{name: "block 0", width: 3}}, config, nil)
 		require.NoError(t, err)
-		assert.Equal(t, 2*(config.HeaderBytes()+2*4*3*4), d.pinned.Load(), "header, input and output of each slot")
+		assert.Equal(t, 2*(config.HeaderBytes()+2*4*3*4+4*4), d.pinned.Load(), "header, input, output and choice of columns of each slot")
 		in, out := stage.NewLink(2), stage.NewLink(2)
 		ended := make(chan error)
 		go func() { ended <- s.Run(t.Context(), in, out) }()

@@ -8,85 +8,67 @@ import (
 	"github.com/leat-dev/leat/kernels"
 )
 
-// Batch is one micro-batch on its way through the stages: rows of many
-// requests, so that one read of a stage's weights serves them all. Whoever has
-// received it from a link owns it, until it is sent on.
+// Batch is a micro-batch in flight: the message that travels, the result that
+// comes of it, and what its sender and the stages of this process note about it
+// meanwhile. It holds rows of many requests, so that one read of a stage's weights
+// serves them all. Whoever received it from a link owns it until it is sent on.
 //
-// A batch has a slot, a number below Config.InFlight, and every stage keeps a
-// set of buffers a slot. A slot is used again only when the batch before has
-// left the last stage and Wait has returned; then no stage works on its buffers
-// any more, for each stage's work waits for that of the stage before.
+// Every stage keeps a set of buffers for each slot. A slot may be used again only
+// after the batch has left the last stage and Wait has returned: then no stage
+// works on those buffers any more, because each stage's work waits for that of the
+// stage before.
 type Batch struct {
-	Slot   int
-	Number uint64          // among the batches that were sent, from 1; 0 before
-	Begun  time.Time       // since when it is filled, or its results are taken, where an observer wants to know
-	Header *kernels.Header // what the rows are; filled before the batch is sent
-	Tag    any             // whatever the sender wants to find again; Reset keeps it
+	Message
+	Result
 
-	// Route is the one that all its rows take where stages have replicas: of a stage
-	// with k of them, number Route mod k. The sender chooses it, below
-	// Position.Routes, before the batch is sent; Reset sets it to 0.
-	Route int
+	Slot  int       // below Config.InFlight; no other batch in flight has it
+	Begun time.Time // when filling it, or reading its results, began; zero if no observer wants to know
+	Tag   any       // for the sender, to find again what belongs to the batch; Reset keeps it
 
-	// Input is where the rows go that the first layer reads, Config.Input
-	// numbers a row of the header, one after the other. It has room for MaxRows
-	// rows; Reset keeps it and what is in it. Nil where Config.Input is 0.
-	Input []float32
-
-	// Best says that of each row that comes out of the last stage only the column
-	// of the largest value is wanted: see Chosen. The sender sets it before the
-	// batch is sent; Reset clears it.
-	Best bool
-
-	rows kernels.Rows // the header on the device of the stage that has the batch
-
-	encoded []byte         // the header, encoded once
-	x       kernels.Tensor // the activations, on the device of the stage that wrote them
-	ready   device.Event   // x is there when it is done
-	values  []float32      // x in the host's memory, from the last stage
-	chosen  []int32        // instead, of x's rows
-	marks   []mark
-	open    []Work // what stages did that an observer hasn't been told yet
-	err     error
+	ready device.Event // the activations are there when it is done
+	marks []mark       // one for each stage that the batch has passed in this process
+	open  []Work       // what stages did that an observer has not been told yet
 }
 
-// mark is a stage's trace on a batch: the event at the end of its work.
+// mark is what a stage leaves on a batch: the event at the end of its work, and
+// where to report how long that took.
 type mark struct {
-	stage *Stage
+	meter *meter
 	event device.Event
-	took  time.Duration // that the stage had its device, or the device worked
-	open  int           // its Work's place among the batch's open ones, from 1; 0: it isn't open
+	took  time.Duration // that the stage had its device, or that the device worked
+	open  int           // the place of the stage's Work in Batch.open, from 1; 0 if it is not there
 }
 
-// NewBatch returns a batch for slot that fits c. Its Input is the caller's to
-// set, to that of the first stage.
+// NewBatch returns an empty batch for a slot, with room for as many rows as c
+// allows. Its Input is nil: where the first stage reads one, the sender sets it,
+// best to what Stage.Input returns.
 func NewBatch(slot int, c Config) *Batch {
-	b := &Batch{Slot: slot, Header: kernels.NewHeader(c.MaxRows, c.MaxTables)}
+	b := &Batch{Slot: slot, Message: Message{Header: kernels.NewHeader(c.MaxRows, c.MaxTables), width: c.Input}}
 	b.Reset()
 	return b
 }
 
 // Reset makes the batch ready to be filled again. It keeps Slot, Tag and Input.
 func (b *Batch) Reset() {
-	b.Header.Reset()
-	b.Route = 0
-	b.Number = 0
-	b.Best = false
-	b.encoded, b.x, b.ready, b.values, b.chosen, b.err = nil, kernels.Tensor{}, device.Done, nil, nil, nil
+	b.reset()
+	b.Result = Result{}
+	b.ready = device.Done
 	b.marks, b.open = b.marks[:0], b.open[:0]
 }
 
-// Seal encodes the header. Call it once, after the last row is in and before
-// the batch is sent.
-func (b *Batch) Seal() { b.encoded = b.Header.Encode() }
+// Err returns the batch's error, an *Error, or nil while none is known. Work that
+// is still queued on a device may fail later; Wait tells.
+func (b *Batch) Err() error {
+	if b.Failure == nil {
+		return nil
+	}
+	return b.Failure
+}
 
-// Err returns the batch's error, nil while none is known. Work that is still
-// queued may yet fail: Wait tells.
-func (b *Batch) Err() error { return b.err }
-
-// Wait blocks until all stages' work on the batch is done and returns its
-// error, an *Error that names the stage, or ctx's. Where devices work by themselves,
-// their observer and their Stats are told meanwhile.
+// Wait blocks until the work of all stages on the batch is done. It returns the
+// batch's error, an *Error that names the stage, or ctx's error if ctx ends first.
+// Where devices work by themselves, Wait reports their work to the stages'
+// observers and Stats.
 func (b *Batch) Wait(ctx context.Context) error {
 	for i := range b.marks {
 		m := &b.marks[i]
@@ -95,52 +77,45 @@ func (b *Batch) Wait(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if err != nil {
-			err = m.stage.failure("", err)
-			if b.blames(m.stage) {
-				b.err = err
+			failure := m.meter.failure("", err)
+			if b.Failure == nil || b.Failure.Stage > failure.Stage {
+				b.Failure = failure // the error of a later stage may come of this one
 			}
+			err = failure
 		}
 		if m.open > 0 {
 			var after time.Time // when the stage before was done
 			if m.open > 1 {
 				after = b.open[m.open-2].Ended()
 			}
-			m.stage.meter.settle(m, &b.open[m.open-1], after, err)
+			m.meter.settle(m, &b.open[m.open-1], after, err)
 			m.open = 0
 		}
 	}
-	return b.err
+	return b.Err()
 }
 
-// blames says that an error of that stage's device explains the batch's failure: an
-// error of a stage behind it may come of what the device handed on.
-func (b *Batch) blames(s *Stage) bool {
-	if b.err == nil {
-		return true
-	}
-	at, ok := b.err.(*Error)
-	return ok && at.Stage > s.number
-}
-
-// Took returns how long the stage of that number, whichever of its replicas it
-// was, had its device for the batch, 0 if it never came there. Of a device that
-// works by itself it is known after Wait.
+// Took returns how long the stage of that number had its device for the batch,
+// whichever of the stage's replicas it was; 0 if the batch never came there. Where
+// the device works by itself it is known only after Wait.
 func (b *Batch) Took(stage int) time.Duration {
 	for _, m := range b.marks {
-		if m.stage.number == stage {
+		if m.meter.number == stage {
 			return m.took
 		}
 	}
 	return 0
 }
 
-// Values returns the last stage's result in the host's memory, a row after the
-// other. It is there after Wait, and valid until the slot is used again.
-// Nil where there is Chosen.
-func (b *Batch) Values() []float32 { return b.values }
-
-// Chosen returns, of a batch that was sent with Best, the column of the largest
-// value in each row of the last stage's result: of equals the first, -1 where none
-// is a number. Nil where the host reads the result in place: Values has it then. It
-// is there after Wait, and valid until the slot is used again.
-func (b *Batch) Chosen() []int32 { return b.chosen }
+// before returns the failure of the stage before the latest mark's, if its device
+// failed.
+func (b *Batch) before(ctx context.Context) *Error {
+	if len(b.marks) < 2 {
+		return nil
+	}
+	m := b.marks[len(b.marks)-2]
+	if err := m.event.Wait(ctx); err != nil && ctx.Err() == nil {
+		return m.meter.failure("", err)
+	}
+	return nil
+}

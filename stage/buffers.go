@@ -4,56 +4,70 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"unsafe"
 
 	"github.com/leat-dev/leat/device"
 	"github.com/leat-dev/leat/kernels"
 )
 
-// buffers is a stage's memory for activations. A stage's queue runs in order,
-// so what only its own layers see is there once; what another stage reads, or
-// the host writes, is there once a slot.
+// buffers is a stage's memory for activations. A stage's queue runs in order, so
+// there is one copy of what only its own layers see, and one copy for each slot of
+// what another stage reads or the host writes.
 type buffers struct {
-	transfers []device.Transfer // from each replica of the stage before; none for the first, nil where none comes from there
-	headers   []device.Buffer   // a slot
-	inputs    []device.Buffer   // a slot: what the first layer reads; nil where that is read in place, or there is none
-	brought   [][]float32       // a slot of the first stage: where the host writes the input
-	sealed    [][]byte          // a slot: where the host writes the header, if a device copies it from there while the host goes on
-	outputs   []kernels.Tensor  // a slot: [rows, width]
-	events    []device.Event    // a slot
-	host      [][]float32       // a slot: where results are downloaded to; nil where the host reads them in place
+	transfers []device.Transfer // from each replica of the stage before; nil where nothing comes, or from the host's memory
+	headers   []device.Buffer   // by slot
+	inputs    []device.Buffer   // by slot: what the first layer reads; nil where that is read in place, or there is none
+	brought   [][]float32       // by slot: where the host writes activations that come in its memory; nil where none do
+	sealed    [][]byte          // by slot: where the host writes the header, if a device copies it from there while the host goes on
+	outputs   []kernels.Tensor  // by slot: [rows, width]
+	events    []device.Event    // by slot
+	results   []results         // by slot of the last stage
+	topK      kernels.TopKer    // the queue, nil if it has no such op
+	host      [][]float32       // by slot: where activations go that are wanted in the host's memory; nil where it reads them in place
 	between   [2]kernels.Tensor
 	work      kernels.Tensor
-	width     int // of the input that batches bring along; 0: none
+	header    int64 // the most bytes of a header
+	width     int   // of the rows that the stage receives; 0: it receives none
 	widths    []int
-	wanted    []bool // a layer: its output has rows only for the outputs
+	wanted    []bool // by layer: its output has rows only for the outputs
 	last      bool
 	owned     []device.Buffer
 }
 
 func (f *buffers) allocate(q kernels.Queue, layers []Layer, at Position, c Config) error {
 	s := c.size(layers)
-	f.last = at.Last
+	f.last, f.header = at.Last, s.header
+	f.topK, _ = q.(kernels.TopKer)
 	d := q.Device()
 	for _, l := range layers {
 		f.widths = append(f.widths, l.Shape().Width)
 		f.wanted = append(f.wanted, l.Shape().Outputs)
 	}
-	if len(at.Before) == 0 {
-		s.input, f.width = c.inputs(), c.Input
+	if c.MaxTop < 0 || c.MaxTop > kernels.MostTopK {
+		return fmt.Errorf("batches that ask for the %d largest values of a row: they may ask for %d", c.MaxTop, kernels.MostTopK)
 	}
-	f.transfers = make([]device.Transfer, len(at.Before))
-	for i, before := range at.Before {
-		if before == nil {
+	before, width, err := at.upstream(c)
+	if err != nil {
+		return err
+	}
+	f.width = width
+	f.transfers = make([]device.Transfer, len(before))
+	fromHost := false
+	for i, u := range before {
+		switch {
+		case u.Width == 0:
+			continue
+		case u.Device == nil:
+			fromHost = true
+			s.input = c.rowsBytes(width)
 			continue
 		}
-		t, err := device.NewTransfer(before.device, q)
+		t, err := device.NewTransfer(u.Device, q)
 		if err != nil {
 			return err
 		}
 		f.transfers[i] = t
 		if !t.InPlace() {
-			s.input = int64(c.MaxRows) * int64(before.buffers.widths[len(before.buffers.widths)-1]) * 4
+			s.input = c.rowsBytes(width)
 		}
 	}
 	if err := q.Reserve(c.MaxRows, s.quantized); err != nil {
@@ -63,8 +77,7 @@ func (f *buffers) allocate(q kernels.Queue, layers []Layer, at Position, c Confi
 		b, err := f.alloc(d, bytes)
 		return kernels.Tensor{Buf: b, Rows: 1, Cols: int(bytes / 4), Type: kernels.F32}, err
 	}
-	var err error
-	if f.work, err = tensor(s.workspace(c, d.Info())); err != nil {
+	if f.work, err = tensor(s.workspace(c)); err != nil {
 		return err
 	}
 	for i := range s.betweens() {
@@ -73,47 +86,60 @@ func (f *buffers) allocate(q kernels.Queue, layers []Layer, at Position, c Confi
 		}
 	}
 	for range c.InFlight {
-		header, err := f.alloc(d, s.header)
+		if err := f.allocateSlot(q, s, at, c, fromHost); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *buffers) allocateSlot(q kernels.Queue, s size, at Position, c Config, fromHost bool) error {
+	d := q.Device()
+	header, err := f.alloc(d, s.header)
+	if err != nil {
+		return err
+	}
+	f.headers = append(f.headers, header)
+	if _, ok := d.(device.Pinner); ok {
+		sealed, err := f.hostMemory(d, s.header)
 		if err != nil {
 			return err
 		}
-		if _, ok := d.(device.Pinner); ok {
-			sealed, err := f.hostMemory(d, s.header)
-			if err != nil {
-				return err
-			}
-			f.sealed = append(f.sealed, sealed)
-		}
-		output, err := tensor(s.output)
+		f.sealed = append(f.sealed, sealed)
+	}
+	output, err := f.alloc(d, s.output)
+	if err != nil {
+		return err
+	}
+	f.outputs = append(f.outputs, kernels.Tensor{Buf: output, Type: kernels.F32})
+	event, err := q.NewEvent()
+	if err != nil {
+		return err
+	}
+	f.events = append(f.events, event)
+	if s.input > 0 {
+		input, err := f.alloc(d, s.input)
 		if err != nil {
 			return err
 		}
-		event, err := q.NewEvent()
+		f.inputs = append(f.inputs, input)
+		if fromHost {
+			mem, err := f.hostView(input, s.input)
+			if err != nil {
+				return err
+			}
+			f.brought = append(f.brought, floats(mem))
+		}
+	}
+	if reachable := output.Bytes() != nil; at.Host && !reachable && s.output > 0 {
+		mem, err := f.hostMemory(d, s.output)
 		if err != nil {
 			return err
 		}
-		f.headers, f.outputs, f.events = append(f.headers, header), append(f.outputs, output), append(f.events, event)
-		if s.input > 0 {
-			input, err := f.alloc(d, s.input)
-			if err != nil {
-				return err
-			}
-			f.inputs = append(f.inputs, input)
-			if f.width > 0 {
-				mem, err := f.hostView(input, s.input)
-				if err != nil {
-					return err
-				}
-				f.brought = append(f.brought, floats(mem))
-			}
-		}
-		if f.last && s.output > 0 && output.Buf.Bytes() == nil {
-			mem, err := f.hostMemory(d, s.output)
-			if err != nil {
-				return err
-			}
-			f.host = append(f.host, floats(mem))
-		}
+		f.host = append(f.host, floats(mem))
+	}
+	if f.last && s.output > 0 {
+		return f.allocateResults(output, s, c)
 	}
 	return nil
 }
@@ -142,13 +168,18 @@ func (f *buffers) hostMemory(d device.Device, bytes int64) ([]byte, error) {
 	return b.Bytes()[:bytes], nil
 }
 
-// seal returns the batch's encoded header, where the device is to read it.
-func (f *buffers) seal(b *Batch) []byte {
-	if f.sealed == nil {
-		return b.encoded
+// describe enqueues that the batch's header comes to the device.
+func (f *buffers) describe(q kernels.Queue, b *Batch) error {
+	from := b.encoded
+	if int64(len(from)) > f.header {
+		return fmt.Errorf("a batch with a header of %d bytes: there is room for %d", len(from), f.header)
 	}
-	own := f.sealed[b.Slot]
-	return own[:copy(own, b.encoded)]
+	if f.sealed != nil {
+		own := f.sealed[b.Slot] // from there the device copies by itself
+		from = own[:copy(own, from)]
+	}
+	q.Upload(f.headers[b.Slot], 0, from)
+	return nil
 }
 
 func (f *buffers) alloc(d device.Device, bytes int64) (device.Buffer, error) {
@@ -160,27 +191,45 @@ func (f *buffers) alloc(d device.Device, bytes int64) (device.Buffer, error) {
 	return b, nil
 }
 
-// receive brings the batch's activations to the stage's device. It may wait for
-// the stage before, and so is called before the queue's Begin: who waits doesn't
-// hold a device.
+// receive brings the batch's activations to the stage's device, where the stage
+// before computed them on one. It may wait for that stage, and so is called before
+// the queue's Begin: a stage that waits does not hold its device.
 func (f *buffers) receive(ctx context.Context, b *Batch) (x kernels.Tensor, err error) {
-	x = b.x
 	if len(f.transfers) == 0 {
-		return x, nil
+		return kernels.Tensor{}, nil
+	}
+	x = b.x
+	t := f.transfers[Replicas(len(f.transfers)).For(b.Route)]
+	switch {
+	case t == nil && x.Buf == nil:
+		return x, nil // bring takes it from the host's memory
+	case t == nil:
+		return x, fmt.Errorf("a batch's activations are on %s, and are expected in the host's memory", x.Buf.Device().Info().Name)
+	case x.Buf == nil:
+		return x, errors.New("a batch's activations are in the host's memory, and are expected on a device")
 	}
 	var into device.Buffer
 	if f.inputs != nil {
 		into = f.inputs[b.Slot]
 	}
-	x.Buf, err = f.transfers[b.Route%len(f.transfers)].Move(ctx, into, x.Buf, x.Bytes(), b.ready)
+	x.Buf, err = t.Move(ctx, into, x.Buf, x.Bytes(), b.ready)
 	return x, err
 }
 
-// bring returns the input that the batch brings along, on the stage's device.
+// bring returns the activations that a batch has in its Input, on the stage's
+// device. Where Input is the stage's own memory for the slot and the device reads
+// it there, nothing is copied.
 func (f *buffers) bring(q kernels.Queue, b *Batch) (kernels.Tensor, error) {
-	x := kernels.Tensor{Buf: f.inputs[b.Slot], Rows: b.rows.N, Cols: f.width, Type: kernels.F32}
+	x := kernels.Tensor{Buf: f.inputs[b.Slot], Rows: len(b.Header.Tokens), Cols: f.width, Type: kernels.F32}
+	if b.x.Cols > 0 { // a stage before has said what it computed
+		if x.Rows = b.x.Rows; b.x.Cols != f.width {
+			return x, fmt.Errorf("a batch of rows of %d numbers: the stage reads rows of %d", b.x.Cols, f.width)
+		}
+	}
 	n := x.Rows * x.Cols
 	switch own := f.brought[b.Slot]; {
+	case b.bare && n > 0:
+		return x, fmt.Errorf("a batch of %d rows came without activations: the stage reads %d numbers a row", x.Rows, x.Cols)
 	case n > min(len(own), len(b.Input)):
 		return x, fmt.Errorf("a batch of %d rows brings %d numbers along: it needs %d, and there is room for %d", x.Rows, len(b.Input), n, len(own))
 	case n > 0 && (x.Buf.Bytes() == nil || &own[0] != &b.Input[0]):
@@ -189,41 +238,17 @@ func (f *buffers) bring(q kernels.Queue, b *Batch) (kernels.Tensor, error) {
 	return x, nil
 }
 
-// output returns where layer i of the run writes.
+// output returns where layer i of the run writes for a batch.
 func (f *buffers) output(i int, b *Batch) kernels.Tensor {
 	t := f.outputs[b.Slot]
 	if i < len(f.widths)-1 {
 		t = f.between[i%2]
 	}
-	t.Rows, t.Cols = b.rows.N, f.widths[i]
+	t.Rows, t.Cols = len(b.Header.Tokens), f.widths[i]
 	if f.wanted[i] {
-		t.Rows = b.rows.Outputs
+		t.Rows = len(b.Header.Outputs)
 	}
 	return t
-}
-
-// deliver makes the last stage's results, or what is wanted of them, readable by
-// the host.
-func (f *buffers) deliver(q kernels.Queue, b *Batch, x kernels.Tensor) {
-	switch {
-	case !f.last || x.Bytes() == 0:
-	case f.host == nil:
-		b.values = floats(x.Buf.Bytes()[x.Off : x.Off+x.Bytes()])
-	case b.Best:
-		b.chosen = f.choose(q, f.host[b.Slot], x)
-	default:
-		b.values = f.host[b.Slot][:x.Rows*x.Cols]
-		q.Download(bytesOf(b.values), x.Buf, x.Off)
-	}
-}
-
-// floats is b as float32s, in place: device memory is aligned to 64 bytes.
-func floats(b []byte) []float32 {
-	return unsafe.Slice((*float32)(unsafe.Pointer(&b[0])), len(b)/4)
-}
-
-func bytesOf(f []float32) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(&f[0])), len(f)*4)
 }
 
 func (f *buffers) free() error {

@@ -2,8 +2,15 @@
 // layers on one device, takes batches from one link, and hands them on to the
 // next.
 //
-// A stage never knows which model it runs. It sees a [Layer] as a cost, a shape
-// and, once loaded on its device, a [Runner] that enqueues work.
+// A [Batch] is a micro-batch in flight. Of it a [Message] travels, in place or over
+// a wire; a [Layer] sees a [Pass]; and a [Result] is what comes out. The package
+// owns the memory for activations, the order of the work on a batch, and the errors
+// that say where it went wrong.
+//
+// A stage never knows which model it runs: it sees a Layer as a cost, a shape and,
+// once loaded on its device, a [Runner] that enqueues work. It knows of the stage
+// before it only where activations lie and how wide a row is ([Upstream]), and
+// nothing of who forms batches, or why.
 package stage
 
 import (
@@ -57,6 +64,7 @@ type Config struct {
 	MaxRows    int          // most rows in a batch
 	MaxOutputs int          // most rows that want output in a batch
 	MaxTables  int          // most words of page tables in a batch
+	MaxTop     int          // most columns of a row that a batch may ask for with Want.Top, up to kernels.MostTopK
 	InFlight   int          // batches in flight, on all routes
 	Input      int          // float32s a row that a batch brings along for the first layer; 0: the first layer has no input but the header
 	Pages      int          // pages of kernels.PageTokens positions that each layer with state keeps: of one route, or as Serving gives it of all that a stage serves

@@ -17,6 +17,9 @@ type Link interface {
 	// while the link is full, until ctx ends.
 	Send(ctx context.Context, b *Batch) error
 
+	// TrySend is Send that doesn't block: it reports whether the link had room.
+	TrySend(b *Batch) bool
+
 	// Recv takes the next batch. After Close and the last batch it returns
 	// ErrClosed.
 	Recv(ctx context.Context) (*Batch, error)
@@ -45,6 +48,15 @@ func (c channel) Send(ctx context.Context, b *Batch) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+func (c channel) TrySend(b *Batch) bool {
+	select {
+	case c <- b:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 )
 
 // Observer is told what stages do, of each batch in the order of its stages. Their
-// goroutines call it, several at once, and wait for it: it should be quick, and may
-// not panic. From the first stage on whose device works by itself, as a GPU does,
+// goroutines call it, several at once, and wait for it: it should be quick. A panic of
+// it is not recovered. From the first stage on whose device works by itself, as a GPU does,
 // what was done for a batch is known only later, and its Wait calls the observer.
 type Observer interface {
 	Worked(Work)
@@ -57,7 +57,7 @@ type Stats struct {
 	Busy     time.Duration // that it had its device, or that the device worked for it
 	Transfer time.Duration // that it took to bring activations to its device, or to enqueue that
 	Turn     time.Duration // that it waited for its device, which other stages use too
-	Blocked  time.Duration // that it waited for the next stage to take a batch
+	Blocked  time.Duration // that it waited for the next stage to take a batch, or as the last one for the results to be dealt with
 	Bubbles  time.Duration // that it had no batch while others had, from its first to its latest one
 	Batches  int64
 	Rows     int64
@@ -83,12 +83,23 @@ func (s *Stage) Stats() Stats { return s.meter.stats() }
 // may be nil. It is called before Run.
 func (s *Stage) Observe(o Observer, t *Traffic, replica int) {
 	s.meter.observer, s.meter.traffic = o, t
-	s.meter.work = Work{Stage: s.number, Replica: replica, Device: s.device.Info().Name, Layers: s.layers}
+	s.meter.work = Work{Stage: s.meter.number, Replica: replica, Device: s.meter.device, Layers: s.meter.layers}
+}
+
+// place is what an error or a measurement says about where it was made.
+type place struct {
+	number         int    // the stage's place in the pipeline, from 0
+	layers, device string // what it runs, and on what
+}
+
+func (p *place) failure(layer string, err error) *Error {
+	return &Error{Stage: p.number, Layers: p.layers, Layer: layer, Device: p.device, Err: err}
 }
 
 // meter measures one stage. Anybody may read its counters; the rest belongs to
 // the stage's goroutine.
 type meter struct {
+	place
 	observer Observer
 	traffic  *Traffic
 	work     Work          // on the batch at hand
@@ -123,12 +134,12 @@ func (m *meter) received(b *Batch) {
 	w.Transfer, w.Turn, w.Compute, w.Err = 0, 0, 0, nil
 }
 
-// worked counts the work on a batch, which ended with err, or leaves it to Wait
+// worked counts the work on a batch, which may have failed, or leaves it to Wait
 // where the device may not be done. So it leaves what the observer is to be told of
 // the stages after that one.
-func (m *meter) worked(b *Batch, err error) {
+func (m *meter) worked(b *Batch) {
 	w, k := &m.work, &b.marks[len(b.marks)-1]
-	w.Err, k.took = err, w.Compute
+	w.Err, k.took = b.Err(), w.Compute
 	if m.timed {
 		w.order++
 		w.empty = m.traffic.Empty()

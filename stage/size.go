@@ -24,8 +24,8 @@ func (c Config) size(layers []Layer) size {
 	return s
 }
 
-// inputs is the room for what batches bring along for the first layer.
-func (c Config) inputs() int64 { return int64(c.MaxRows) * int64(c.Input) * 4 }
+// rowsBytes is the room for the rows of a batch, of so many numbers each.
+func (c Config) rowsBytes(width int) int64 { return int64(c.MaxRows) * int64(width) * 4 }
 
 // add makes the run one layer longer.
 func (s *size) add(c Config, sh Shape) {
@@ -46,16 +46,16 @@ func (s *size) betweens() int { return min(2, s.layers-1) }
 // bytes is what all of it takes on a device.
 func (s *size) bytes(c Config, d device.Info) (int64, error) {
 	workspace, err := kernels.SizesFor(d.Kind).WorkspaceBytes(d, c.MaxRows, s.quantized)
-	return int64(c.InFlight)*(s.header+s.output+s.input) + s.workspace(c, d) + int64(s.betweens())*s.between + workspace, err
+	return int64(c.InFlight)*(s.header+s.output+s.input) + s.workspace(c) + int64(s.betweens())*s.between + workspace, err
 }
 
-// workspace is what the layers work in, one after the other, and then, on a device
-// of its own memory, the choice of a column a row.
-func (s *size) workspace(c Config, d device.Info) int64 {
-	if d.Kind == device.CPU {
-		return s.work
-	}
-	return max(s.work, int64(c.MaxRows)*4)
+// workspace is what the layers work in, one after the other, and then the choice
+// of columns from the results.
+func (s *size) workspace(c Config) int64 { return max(s.work, c.choiceBytes()) }
+
+// choiceBytes is what Want.Best and Want.Top take on the device.
+func (c Config) choiceBytes() int64 {
+	return int64(c.MaxRows)*4 + int64(c.MaxOutputs)*int64(c.MaxTop)*8
 }
 
 // Overheads returns what stages of these layers allocate on a device besides
@@ -68,9 +68,9 @@ func (c Config) Overheads(d device.Info, layers []Layer, copied bool) (func(from
 		s := size{header: c.HeaderBytes()}
 		switch {
 		case from == 0:
-			s.input = c.inputs()
+			s.input = c.rowsBytes(c.Input)
 		case copied:
-			s.input = int64(c.MaxRows) * int64(layers[from-1].Shape().Width) * 4
+			s.input = c.rowsBytes(layers[from-1].Shape().Width)
 		}
 		for _, l := range layers[from:] {
 			s.add(c, l.Shape())

@@ -1,9 +1,11 @@
 package stage_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -158,6 +160,30 @@ func (q *slowQueue) ArgMax(dst, x kernels.Tensor) {
 	})
 }
 
+func (q *slowQueue) TopK(columns, values, x kernels.Tensor) {
+	q.do(func() error {
+		ids, largest, from := slowInts(columns), slowFloats(values), slowFloats(x)
+		for r := range x.Rows {
+			row := from[r*x.Cols:][:x.Cols]
+			var order []int32
+			for c, v := range row {
+				if v == v {
+					order = append(order, int32(c))
+				}
+			}
+			slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(row[b], row[a]) })
+			for i := range columns.Cols {
+				id, v := int32(-1), float32(math.Inf(-1))
+				if i < len(order) {
+					id, v = order[i], row[order[i]]
+				}
+				ids[r*columns.Cols+i], largest[r*columns.Cols+i] = id, v
+			}
+		}
+		return nil
+	})
+}
+
 func (q *slowQueue) After(e device.Event) {
 	q.do(func() error { return e.Wait(context.Background()) })
 }
@@ -289,6 +315,9 @@ type adds struct {
 	broken   int32 // the device fails on a batch whose first token it is,
 	unfit    int32 // the host
 	unlikely int32 // after which a row is no number
+	ends     int32 // the stage's goroutine
+
+	closing func() // called by Close, if not nil
 }
 
 var (
@@ -298,7 +327,12 @@ var (
 
 func (l *adds) Name() string       { return l.name }
 func (l *adds) Shape() stage.Shape { return stage.Shape{Width: l.width} }
-func (l *adds) Close() error       { return nil }
+func (l *adds) Close() error {
+	if l.closing != nil {
+		l.closing()
+	}
+	return nil
+}
 func (l *adds) Cost(device.Info, stage.Config) (packer.Cost, error) {
 	return packer.Cost{}, nil
 }
@@ -311,6 +345,9 @@ func (l *adds) Forward(p *stage.Pass, in, out kernels.Tensor) error {
 	tokens := slices.Clone(p.Header.Tokens)
 	if tokens[0] == l.unfit && l.unfit != 0 {
 		return errUnfit
+	}
+	if tokens[0] == l.ends && l.ends != 0 {
+		runtime.Goexit()
 	}
 	work := func() error {
 		<-time.After(l.takes)

@@ -11,35 +11,19 @@ import (
 )
 
 // Stage is a run of layers on one device: all that a pipeline has of that run, or
-// one of several replicas. Load makes it, Run is its goroutine, Close frees it.
+// one of several replicas of it. Load makes a Stage, Run works on batches until its
+// link is closed, and Close frees what the stage holds.
 type Stage struct {
-	number  int
-	shares  int // replicas that there are of it
-	pages   int // of one route
-	device  device.Device
-	layers  string
-	names   []string
-	runners []Runner
-	queue   kernels.Queue
-	buffers buffers
-	meter   meter
-	pass    Pass // of the batch at hand
-}
-
-// Position is where a stage stands in a pipeline.
-//
-// Where stages have replicas, a batch goes by a route, which is one replica a
-// stage: of a stage with k of them number Route mod k. So each of them serves
-// Routes/k routes, and keeps the pages of these one after another.
-type Position struct {
-	Number   int  // of the stage, from 0
-	Last     bool // results are wanted in the host's memory
-	Replicas int  // of the stage; 0 is 1
-	Routes   int  // of the pipeline, a multiple of Replicas; 0 is 1
-
-	// Before are the replicas of the stage before, by their numbers. Those that
-	// share no route with this one may be nil. None for the first stage.
-	Before []*Stage
+	replicas Replicas
+	routes   int
+	pages    int // of one route
+	device   device.Device
+	names    []string // of the layers
+	runners  []Runner
+	queue    kernels.Queue
+	buffers  buffers
+	meter    meter
+	pass     Pass // of the batch at hand
 }
 
 // Load puts layers on the device as the stage of that position. c.Pages are those
@@ -47,8 +31,9 @@ type Position struct {
 //
 // The stage holds device memory until Close; the device stays the caller's.
 func Load(ctx context.Context, at Position, d device.Device, layers []Layer, c Config, loaded func(Layer)) (s *Stage, err error) {
-	s = &Stage{number: at.Number, shares: max(1, at.Replicas), pages: c.Pages, device: d, layers: Describe(layers)}
-	c = c.Serving(at.Routes / s.shares)
+	s = &Stage{replicas: max(1, at.Replicas), routes: max(1, at.Routes), pages: c.Pages, device: d}
+	s.meter.place = place{number: at.Number, layers: Describe(layers), device: d.Info().Name}
+	c = c.Serving(s.routes / int(s.replicas))
 	layer, loading := "", true // until it has returned, one way or another
 	defer func() {
 		if r := recover(); r != nil {
@@ -100,83 +85,137 @@ func Load(ctx context.Context, at Position, d device.Device, layers []Layer, c C
 // carries its error on; it never ends Run.
 //
 // out has a link to each replica of the next stage, by their numbers; those that
-// share no route with this one may be nil. What comes out of the last stage goes
-// to its one link.
-func (s *Stage) Run(ctx context.Context, in Link, out ...Link) (err error) {
-	var b *Batch
-	returned := false
-	s.meter.start()
+// share no route with this one may be nil. The batches that come out of the last
+// stage go to its one link.
+//
+// The work is done on a goroutine of Run's own. Where a layer ends it, by
+// runtime.Goexit as a test's FailNow does, the batch fails and Run starts another.
+// A panic of a link or an observer is not recovered.
+func (s *Stage) Run(ctx context.Context, in Link, out ...Link) error {
 	defer func() {
-		if !returned {
-			// A layer ended the goroutine (runtime.Goexit, as a test's FailNow
-			// does): the stage goes on in what is left of it.
-			b.err = s.failure("", errEnded)
-			s.meter.worked(b, b.err)
-			if out[b.Route%len(out)].Send(ctx, b) == nil {
-				_ = s.Run(ctx, in, out...)
-				return
-			}
-		}
 		for _, o := range out {
 			if o != nil {
 				o.Close()
 			}
 		}
 	}()
-	for {
-		if b, err = in.Recv(ctx); err != nil {
+	s.meter.start()
+	w := worker{stage: s, in: in, out: out}
+	for !w.returned {
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			w.run(ctx)
+		}()
+		<-ended
+	}
+	if w.err == ErrClosed {
+		return nil
+	}
+	return w.err
+}
+
+// worker is what the goroutines of a stage, of which there is one at a time, leave
+// to each other.
+type worker struct {
+	stage    *Stage
+	in       Link
+	out      []Link
+	batch    *Batch // at hand
+	layers   bool   // the layers work on it
+	returned bool   // the stage has come to its end
+	err      error  // of that
+}
+
+// run works on batches until there are none, or until a layer ends the goroutine.
+func (w *worker) run(ctx context.Context) {
+	defer w.check()
+	s := w.stage
+	if w.layers { // they ended the goroutine before this one
+		w.layers = false
+		w.batch.Failure = s.failure("", errEnded)
+		s.meter.worked(w.batch)
+		if w.err = w.send(ctx); w.err != nil {
+			w.returned = true
+			return
+		}
+	}
+	for w.err == nil {
+		var b *Batch
+		if b, w.err = w.in.Recv(ctx); w.err != nil {
 			break
 		}
-		if len(b.open) > 0 && !s.meter.timed && b.err == nil {
+		w.batch = b
+		if len(b.open) > 0 && !s.meter.timed && b.Failure == nil {
 			// What a GPU still works on isn't there for the host: until then the
 			// stage has no batch. An error is found when it is received.
 			_ = b.ready.Wait(ctx)
 		}
 		s.meter.received(b)
-		if b.err == nil {
-			b.err = s.process(ctx, b)
-			s.meter.worked(b, b.err)
+		if b.Failure == nil {
+			w.layers = true
+			b.Failure = s.process(ctx, b)
+			w.layers = false
+			s.meter.worked(b)
 		}
-		if err = out[b.Route%len(out)].Send(ctx, b); err != nil {
-			break
-		}
-		s.meter.sent()
+		w.err = w.send(ctx)
 	}
-	returned = true
-	if err == ErrClosed {
-		return nil
+	w.returned = true
+}
+
+func (w *worker) send(ctx context.Context) error {
+	err := w.out[Replicas(len(w.out)).For(w.batch.Route)].Send(ctx, w.batch)
+	if err == nil {
+		w.stage.meter.sent()
 	}
 	return err
+}
+
+// check sees to it that the goroutine's end outside the layers isn't taken for
+// theirs: there it is a mistake of a link or an observer, for which no batch can
+// answer.
+func (w *worker) check() {
+	if w.returned || w.layers {
+		return
+	}
+	if value := recover(); value != nil {
+		panic(value)
+	}
+	panic("stage: a link or an observer called runtime.Goexit")
 }
 
 var errEnded = errors.New("a layer ended the stage's goroutine")
 
 // process enqueues the run's work on b, and leaves its mark there. It doesn't wait
 // for a device that works by itself.
-func (s *Stage) process(ctx context.Context, b *Batch) (err error) {
+func (s *Stage) process(ctx context.Context, b *Batch) (failure *Error) {
 	if trace.IsEnabled() {
-		defer trace.StartRegion(ctx, s.layers).End()
+		defer trace.StartRegion(ctx, s.meter.layers).End()
 	}
-	layer, before := "", (*Error)(nil)
+	layer := ""
+	var before *Error
+	var err error
 	defer func() {
 		if r := recover(); r != nil {
 			err = caught(r)
 		}
 		switch {
 		case before != nil:
-			err = before
+			failure = before
 		case err != nil:
-			err = s.failure(layer, err)
+			failure = s.failure(layer, err)
 		}
 	}()
 	event := s.buffers.events[b.Slot]
-	b.marks = append(b.marks, mark{stage: s, event: event})
+	b.marks = append(b.marks, mark{meter: &s.meter, event: event})
 	work := &s.meter.work
-	in, err := s.buffers.receive(ctx, b)
-	work.Transfer = s.meter.lap()
-	if err != nil {
-		before = b.before(ctx)
+	var in kernels.Tensor
+	if err = s.fits(b); err == nil {
+		if in, err = s.buffers.receive(ctx, b); err != nil {
+			before = b.before(ctx)
+		}
 	}
+	work.Transfer = s.meter.lap()
 	s.queue.Begin()
 	defer s.queue.End()
 	work.Turn = s.meter.lap()
@@ -188,43 +227,48 @@ func (s *Stage) process(ctx context.Context, b *Batch) (err error) {
 		work.Compute = s.meter.lap()
 	}()
 	if err != nil {
-		return err
+		return nil // the deferred function says what
 	}
 
 	h := b.Header
-	b.rows = kernels.Rows{Buf: s.buffers.headers[b.Slot], N: len(h.Tokens), Outputs: len(h.Outputs), Pages: len(h.Pages), Base: b.Route / s.shares * s.pages}
-	s.pass.Header, s.pass.Rows, s.pass.Slot = h, b.rows, b.Slot
-	s.queue.Upload(b.rows.Buf, 0, s.buffers.seal(b))
-	if s.buffers.width > 0 {
+	rows := kernels.Rows{
+		Buf: s.buffers.headers[b.Slot], N: len(h.Tokens), Outputs: len(h.Outputs), Pages: len(h.Pages),
+		Base: s.replicas.Rank(b.Route) * s.pages,
+	}
+	s.pass.Header, s.pass.Rows, s.pass.Slot = h, rows, b.Slot
+	if s.buffers.width > 0 && in.Buf == nil {
 		if in, err = s.buffers.bring(s.queue, b); err != nil {
-			return err
+			return nil
 		}
+	}
+	if err = s.buffers.describe(s.queue, b); err != nil {
+		return nil
 	}
 	for i, r := range s.runners {
 		layer = s.names[i]
 		out := s.buffers.output(i, b)
-		if err := r.Forward(&s.pass, in, out); err != nil {
-			return err
+		if err = r.Forward(&s.pass, in, out); err != nil {
+			return nil
 		}
-		if err := s.queue.Err(); err != nil {
-			return err
+		if err = s.queue.Err(); err != nil {
+			return nil
 		}
 		in = out
 	}
 	layer = ""
-	s.buffers.deliver(s.queue, b, in)
+	err = s.buffers.deliver(s.queue, b, in)
 	b.x, b.ready = in, event
 	return nil
 }
 
-// before is the failure of the stage before the latest mark's, if its device failed.
-func (b *Batch) before(ctx context.Context) *Error {
-	if len(b.marks) < 2 {
-		return nil
-	}
-	m := b.marks[len(b.marks)-2]
-	if err := m.event.Wait(ctx); err != nil && ctx.Err() == nil {
-		return m.stage.failure("", err)
+// fits says what is wrong with what a batch asks for, if anything: its sender may be
+// another process.
+func (s *Stage) fits(b *Batch) error {
+	switch {
+	case b.Route < 0 || b.Route >= s.routes:
+		return fmt.Errorf("a batch for route %d of %d", b.Route, s.routes)
+	case b.Want.Top < 0:
+		return fmt.Errorf("a batch wants the %d largest values", b.Want.Top)
 	}
 	return nil
 }
@@ -239,9 +283,11 @@ func (s *Stage) Input(slot int) []float32 {
 	return s.buffers.brought[slot]
 }
 
-func (s *Stage) failure(layer string, err error) *Error {
-	return &Error{Stage: s.number, Layers: s.layers, Layer: layer, Device: s.device.Info().Name, Err: err}
-}
+func (s *Stage) failure(layer string, err error) *Error { return s.meter.failure(layer, err) }
+
+// Async reports whether the stage's device works by itself: its batches are sent on
+// while the device may still work on them.
+func (s *Stage) Async() bool { return s.meter.timed }
 
 // Close waits for what the device still works on and frees what the stage holds.
 // Run must have returned.
@@ -263,12 +309,22 @@ func (s *Stage) Close() error {
 	return first
 }
 
-// closeRunner closes a runner, and takes a panic for its error.
-func closeRunner(r Runner) (err error) {
-	defer func() {
-		if value := recover(); value != nil {
-			err = caught(value)
-		}
+// closeRunner closes a runner. A panic of it is its error, and so is a call of
+// runtime.Goexit, which ends a goroutine of its own.
+func closeRunner(r Runner) error {
+	err := errClosing
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer func() {
+			if value := recover(); value != nil {
+				err = caught(value)
+			}
+		}()
+		err = r.Close()
 	}()
-	return r.Close()
+	<-ended
+	return err
 }
+
+var errClosing = errors.New("a layer ended the goroutine that closed it")

@@ -122,7 +122,7 @@ func (p *printer) stages(plan *generate.Plan) {
 func (p *printer) sharing(plan *generate.Plan) {
 	stages := 0 // on the CPU
 	for _, s := range plan.Stages {
-		if s.Device.Kind == device.CPU {
+		if len(s.Device.Cores) > 0 {
 			stages++
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/leat-dev/leat/model/tokenizer"
 	"github.com/leat-dev/leat/pipeline/generate"
 )
 
@@ -45,7 +46,7 @@ func tell(ctx context.Context, e *generate.Engine, requests []generate.Request, 
 	for i, r := range requests {
 		g.Go(func() error {
 			s := &stories[i]
-			s.Prompt = e.Tokenizer().Encode(r.Prompt)
+			s.Prompt = e.Tokenizer().Prompt(tokenizer.WithControl(r.Prompt))
 			r.Tokens = s.Prompt
 			for t, err := range e.Stream(ctx, r) {
 				s.Text += t.Text

@@ -16,6 +16,9 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	// A blank import says which devices the command knows besides cores.
+	_ "github.com/leat-dev/leat/backends"
 )
 
 func main() {

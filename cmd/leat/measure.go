@@ -27,11 +27,12 @@ func newBench(e *generate.Engine) *bench {
 
 // words are the tokens that prompts are made of: those that have a text, or all
 // where none has.
-func words(t *tokenizer.Tokenizer) []int32 {
+func words(t tokenizer.Tokenizer) []int32 {
 	var some, all []int32
+	var text []byte
 	for id := range int32(t.Size()) {
 		all = append(all, id)
-		if len(t.Piece(id)) > 0 && !t.IsEnd(id) {
+		if text = t.AppendPiece(text[:0], id); len(text) > 0 && !t.IsEnd(id) {
 			some = append(some, id)
 		}
 	}

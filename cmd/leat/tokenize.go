@@ -52,9 +52,9 @@ func (f *tokenizeFlags) run(c *cobra.Command, text string) (err error) {
 	if err != nil {
 		return err
 	}
-	ids := t.Encode(text)
+	ids := t.Prompt(tokenizer.WithControl(text))
 	if f.plain {
-		ids = t.EncodePlain(text)
+		ids = t.Encode(tokenizer.Plain(text))
 	}
 	if f.json {
 		return printJSON(c.OutOrStdout(), piecesOf(t, ids))
@@ -78,7 +78,7 @@ type tokenizeDocument struct {
 	Pieces []string `json:"pieces"`
 }
 
-func piecesOf(t *tokenizer.Tokenizer, ids []int32) tokenizeDocument {
+func piecesOf(t tokenizer.Tokenizer, ids []int32) tokenizeDocument {
 	doc := tokenizeDocument{append([]int32{}, ids...), make([]string, len(ids))}
 	for i, id := range ids {
 		doc.Pieces[i] = t.Text(id)

@@ -77,6 +77,7 @@ func describe(groups ...[]int) ([]device.Info, error) {
 			Free:        free,
 			Cores:       cores,
 			SIMD:        level,
+			HostMemory:  true,
 		}
 	}
 	return infos, nil

@@ -19,7 +19,12 @@ func advice(s symbol, code result) string {
 	case compilerOff:
 		return "the environment variable CUDA_DISABLE_PTX_JIT forbids it"
 	}
-	if s != cuInit {
+	switch {
+	case s == cuDevicePrimaryCtxRetain && code == deviceUnavailable:
+		return "the GPU is busy: another process may have it for itself"
+	case s == cuDevicePrimaryCtxRetain && code == outOfMemory:
+		return "the GPU has no memory left for another process"
+	case s != cuInit:
 		return ""
 	}
 	switch code {

@@ -1,60 +1,11 @@
 package cuda
 
 import (
-	"errors"
 	"fmt"
 	"unsafe"
+
+	"github.com/leat-dev/leat/device/internal/driver"
 )
-
-// What an *Error may be, for errors.Is.
-var (
-	// ErrOutOfMemory is that of a GPU, or of the host's memory that the driver
-	// would have to keep in place.
-	ErrOutOfMemory = errors.New("out of memory")
-
-	// ErrLost is an error after which nothing works on the GPU any more until
-	// the device is closed, or the process has ended.
-	ErrLost = errors.New("the GPU is lost")
-)
-
-// Error is a call of the driver that failed, or failed work that the call was the
-// first to tell of.
-type Error struct {
-	Device  string // "cuda:1"; empty where the call is of none
-	Call    string // "cuMemAlloc"
-	Code    int    // the driver's number of the error
-	Name    string // the driver's name of it: "CUDA_ERROR_OUT_OF_MEMORY"
-	Message string // the driver's words: "out of memory"
-	Detail  string // what else there is to say: sizes, the compiler's log; may be empty
-}
-
-// Error is like "cuda:1: cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (out of memory): …".
-func (e *Error) Error() string {
-	s := e.Call + ": " + e.Name
-	if e.Device != "" {
-		s = e.Device + ": " + s
-	}
-	if e.Message != "" {
-		s += " (" + e.Message + ")"
-	}
-	if e.Detail != "" {
-		s += ": " + e.Detail
-	}
-	return s
-}
-
-// Is says whether the error is ErrOutOfMemory or ErrLost.
-func (e *Error) Is(target error) bool {
-	switch target {
-	case ErrOutOfMemory:
-		return e.Code == int(outOfMemory)
-	case ErrLost:
-		// A driver that doesn't start has lost nothing, and a GPU may be only busy.
-		busy := e.Code == int(deviceUnavailable) && e.Call == cuDevicePrimaryCtxRetain.String()
-		return result(e.Code).sticky() && !busy && e.Call != cuInit.String()
-	}
-	return false
-}
 
 // result is what a call of the driver returns.
 type result int32
@@ -107,14 +58,19 @@ func (r result) sticky() bool {
 	return false
 }
 
-// fault is the error of a call. Where there is no detail, it says what may help.
-func (d *driver) fault(device string, s symbol, code result, detail string) *Error {
-	c := caller{driver: d}
-	if detail == "" {
-		detail = advice(s, code)
+// fault is the error of a call, with what may help in its detail.
+func (c *calls) fault(s symbol, code result) *driver.Error {
+	// A driver that doesn't start has lost nothing, and a GPU may be only busy.
+	busy := s == cuDevicePrimaryCtxRetain && code == deviceUnavailable
+	e := &driver.Error{
+		Call:        s.String(),
+		Code:        int(code),
+		Name:        c.text(cuGetErrorName, code),
+		Message:     c.text(cuGetErrorString, code),
+		Detail:      advice(s, code),
+		OutOfMemory: code == outOfMemory,
+		Lost:        code.sticky() && !busy && s != cuInit,
 	}
-	e := &Error{Device: device, Call: s.String(), Code: int(code), Detail: detail}
-	e.Name, e.Message = c.text(cuGetErrorName, code), c.text(cuGetErrorString, code)
 	if e.Name == "" {
 		e.Name = fmt.Sprintf("error %d", code)
 	}
@@ -123,17 +79,22 @@ func (d *driver) fault(device string, s symbol, code result, detail string) *Err
 
 // text returns what the driver calls a result, empty where it doesn't know it, or is
 // still being loaded.
-func (c *caller) text(s symbol, code result) string {
-	if c.driver.entry[s] == 0 {
+func (c *calls) text(s symbol, code result) string {
+	if c.cuda.entry[s] == 0 {
 		return ""
 	}
 	text := new(*byte)
-	if c.fill(s, uintptr(code), uintptr(unsafe.Pointer(text))) != success || *text == nil {
+	if c.callFilling(s, uintptr(code), uintptr(unsafe.Pointer(text))) != success || *text == nil {
 		return ""
 	}
 	const longest = 1 << 10
 	return until0(unsafe.Slice(*text, longest))
 }
+
+// callFilling is call for a function that writes to a variable, as fill is do.
+//
+//go:uintptrescapes
+func (c *calls) callFilling(s symbol, args ...uintptr) result { return c.call(s, args...) }
 
 // until0 is the text in b before its first 0.
 func until0(b []byte) string {

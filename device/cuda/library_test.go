@@ -14,6 +14,7 @@ import (
 
 	"github.com/leat-dev/leat/device"
 	_ "github.com/leat-dev/leat/device/cpu"
+	"github.com/leat-dev/leat/device/internal/driver"
 	"github.com/leat-dev/leat/internal/emulator"
 )
 
@@ -42,7 +43,7 @@ func TestNoDriver(t *testing.T) {
 	if err == nil || !strings.HasPrefix(err.Error(), "no NVIDIA driver: ") {
 		t.Skipf("this machine has an NVIDIA driver (%v)", err)
 	}
-	require.Contains(t, err.Error(), libraryName)
+	require.Contains(t, err.Error(), libraryName())
 }
 
 // compile makes a library of C text.
@@ -104,8 +105,8 @@ func TestWhatHelpsADriverToStart(t *testing.T) {
 	} {
 		emulator.Use(t, emulator.Machine{GPUs: 1, Fault: fmt.Sprintf("cuInit:1+=%d", code)})
 		refused(t, want)
-		_, err := backend{}.Open("cuda:0")
-		require.NotErrorIs(t, err, ErrLost, "there was none to lose")
+		_, err := backend.Open("cuda:0")
+		require.NotErrorIs(t, err, device.ErrLost, "there was none to lose")
 	}
 	require.Empty(t, advice(cuLaunchKernel, unknownError), "it is about starting")
 }
@@ -131,7 +132,7 @@ func TestADriverThatCountsNoGPU(t *testing.T) {
 	text := "int cuDriverGetVersion(int *v) { *v = 12040; return 0; }\nint cuDeviceGetCount(int *n) { *n = 0; return 0; }\n"
 	t.Setenv(LibraryVariable, compile(t, text+functions(cuDriverGetVersion, cuDeviceGetCount)))
 	var l library
-	_, _, err := l.machine()
+	_, err := driver.Backend{Of: device.CUDA, Load: l.load}.Resolve("cuda:0", 0)
 	require.EqualError(t, err, "the driver is there, but it has no GPU")
 }
 
@@ -144,13 +145,13 @@ func TestABusyGPU(t *testing.T) {
 // "auto" takes the CPU.
 func refused(t *testing.T, reason string) {
 	t.Helper()
-	infos, err := backend{}.Discover()
+	infos, err := backend.Discover()
 	require.Empty(t, infos)
 	require.ErrorContains(t, err, reason)
 	require.NotContains(t, err.Error(), "\n")
-	_, err = backend{}.Resolve("cuda:0", 0)
+	_, err = backend.Resolve("cuda:0", 0)
 	require.ErrorContains(t, err, reason)
-	_, err = backend{}.Open("cuda:0")
+	_, err = backend.Open("cuda:0")
 	require.ErrorContains(t, err, reason)
 
 	_, missing := device.Discover()

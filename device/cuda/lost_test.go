@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/device/internal/driver"
 	"github.com/leat-dev/leat/internal/emulator"
 	"github.com/leat-dev/leat/internal/gpukernels/ptx"
 )
@@ -36,27 +37,27 @@ func TestAVanishedGPUFailsItsWorkAndNoOther(t *testing.T) {
 	})
 	for _, e := range append(events[2:], follower) {
 		err := e.Wait(background)
-		require.ErrorIs(t, err, ErrLost)
+		require.ErrorIs(t, err, device.ErrLost)
 		require.Contains(t, err.Error(), "CUDA_ERROR_LAUNCH_FAILED")
 		require.Contains(t, err.Error(), "cuda:0")
 	}
 
 	require.True(t, q.Failed(), "what comes later fails at once")
-	require.ErrorIs(t, q.Err(), ErrLost)
+	require.ErrorIs(t, q.Err(), device.ErrLost)
 	within(q, func() {
 		add.launch(q, x, x)
 		q.Upload(x, 0, []byte{1})
 	})
-	require.ErrorIs(t, finishOn(q, events[0]), ErrLost)
+	require.ErrorIs(t, finishOn(q, events[0]), device.ErrLost)
 	_, err := d.Alloc(1)
-	require.ErrorIs(t, err, ErrLost)
+	require.ErrorIs(t, err, device.ErrLost)
 	require.ErrorContains(t, err, "cuda:0: lost before: cuda:0: cu")
 	_, err = d.AllocHost(1)
-	require.ErrorIs(t, err, ErrLost)
+	require.ErrorIs(t, err, device.ErrLost)
 	_, err = d.NewQueue()
-	require.ErrorIs(t, err, ErrLost)
+	require.ErrorIs(t, err, device.ErrLost)
 	_, err = d.Load([]byte("other"))
-	require.ErrorIs(t, err, ErrLost)
+	require.ErrorIs(t, err, device.ErrLost)
 
 	q2 := newQueue(t, other)
 	y := newBuffer(t, other, 4)
@@ -69,7 +70,7 @@ func TestAVanishedGPUFailsItsWorkAndNoOther(t *testing.T) {
 		q2.After(events[3])
 		q2.Record(e2)
 	})
-	require.ErrorIs(t, e2.Wait(background), ErrLost)
+	require.ErrorIs(t, e2.Wait(background), device.ErrLost)
 	require.False(t, q2.Failed(), "the other GPU isn't lost")
 }
 
@@ -95,10 +96,10 @@ func TestACallThatLosesTheGPU(t *testing.T) {
 				q.Record(e)
 			})
 			err := e.Wait(background)
-			require.ErrorIs(t, err, ErrLost)
+			require.ErrorIs(t, err, device.ErrLost)
 			require.ErrorContains(t, err, "cuda:0: cuLaunchKernel: CUDA_ERROR_")
 			require.ErrorContains(t, err, "leat_add")
-			require.ErrorIs(t, finishOn(q, e), ErrLost)
+			require.ErrorIs(t, finishOn(q, e), device.ErrLost)
 		})
 	}
 }
@@ -112,7 +113,7 @@ func TestACallThatFails(t *testing.T) {
 	e := newEvent(t, q)
 	within(q, func() { add.launch(q, x, x) })
 	err := finishOn(q, e)
-	require.NotErrorIs(t, err, ErrLost)
+	require.NotErrorIs(t, err, device.ErrLost)
 	require.Regexp(t, `^cuda:0: cuLaunchKernel: CUDA_ERROR_INVALID_VALUE \(.+\): leat_add$`, err.Error())
 	upload(t, q, x, floatBytes(1))
 	within(q, func() { q.Upload(x, 0, floatBytes(7)) })
@@ -135,7 +136,7 @@ func TestProgramsAreLoadedOnceAndSayWhatIsWrong(t *testing.T) {
 	require.ErrorContains(t, err, `"leat_nothing"`)
 	_, err = d.Load([]byte("this is no program"))
 	require.ErrorContains(t, err, "cuda:0: cuModuleLoadDataEx: CUDA_ERROR_")
-	require.NotErrorIs(t, err, ErrLost)
+	require.NotErrorIs(t, err, device.ErrLost)
 	require.NotContains(t, err.Error(), "\n")
 }
 
@@ -160,7 +161,7 @@ func TestEveryCallMayFail(t *testing.T) {
 							}
 						}
 						if err != nil {
-							if errors.Is(err, ErrLost) { // another call may have told first
+							if errors.Is(err, device.ErrLost) { // another call may have told first
 								require.ErrorContains(t, err, ": CUDA_ERROR_LAUNCH_FAILED")
 							} else {
 								require.ErrorContains(t, err, s.String()+": CUDA_ERROR_INVALID_VALUE")
@@ -186,7 +187,7 @@ func everything(t *testing.T) (first error) {
 	var qs [2]*Queue
 	var bs [2]device.Buffer
 	for i := range ds {
-		d, err := backend{}.Open(nameOf(i))
+		d, err := backend.Open(nameOf(i))
 		if !keep(err) {
 			return
 		}
@@ -197,7 +198,7 @@ func everything(t *testing.T) (first error) {
 			return
 		}
 		qs[i] = q.(*Queue)
-		if bs[i], err = d.Alloc(3 * pieceBytes); !keep(err) {
+		if bs[i], err = d.Alloc(3 * driver.PieceBytes); !keep(err) {
 			keep(q.Close())
 			return
 		}
@@ -232,7 +233,7 @@ func everything(t *testing.T) (first error) {
 			add.launch(qs[0], bs[0], bs[0])
 			qs[0].Record(ready)
 		})
-		_, err := tr.Move(background, bs[1], bs[0], 3*pieceBytes, ready)
+		_, err := tr.Move(background, bs[1], bs[0], 3*driver.PieceBytes, ready)
 		keep(err)
 		got := make([]byte, 16)
 		within(qs[1], func() {

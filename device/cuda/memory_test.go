@@ -52,11 +52,11 @@ func TestOutOfMemorySaysHowMuch(t *testing.T) {
 	newBuffer(t, d, 1<<20)
 	for _, n := range []int64{64 << 20, 1 << 50, math.MaxInt64} {
 		_, err := d.Alloc(n)
-		require.ErrorIs(t, err, ErrOutOfMemory)
-		require.NotErrorIs(t, err, ErrLost)
+		require.ErrorIs(t, err, device.ErrOutOfMemory)
+		require.NotErrorIs(t, err, device.ErrLost)
 		require.Regexp(t, `^cuda:0: cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY \(.+\): `+device.FormatSize(n)+
 			` asked for, Leat holds 1.0 MiB, 6\d\.\d MiB of 64.0 MiB are free$`, err.Error())
-		var e *Error
+		var e *device.DriverError
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, 2, e.Code)
 		require.Equal(t, "cuda:0", e.Device)
@@ -78,7 +78,7 @@ func TestHostMemory(t *testing.T) {
 	require.Zero(t, d.Allocated())
 
 	_, err = d.AllocHost(1 << 20)
-	require.ErrorIs(t, err, ErrOutOfMemory)
+	require.ErrorIs(t, err, device.ErrOutOfMemory)
 	require.ErrorContains(t, err, "cuda:0: cuMemHostAlloc: CUDA_ERROR_OUT_OF_MEMORY")
 	require.ErrorContains(t, err, "1.0 MiB asked for")
 	_, err = d.AllocHost(-1)
@@ -97,7 +97,7 @@ func TestHostMemory(t *testing.T) {
 
 func TestCloseReportsWhatWasNotFreed(t *testing.T) {
 	emulator.Use(t, emulator.Machine{GPUs: 1})
-	d, err := backend{}.Open("cuda:0")
+	d, err := backend.Open("cuda:0")
 	require.NoError(t, err)
 	a, err := d.Alloc(1 << 20)
 	require.NoError(t, err)
@@ -122,7 +122,7 @@ func TestCloseReportsWhatWasNotFreed(t *testing.T) {
 
 func TestAQueueMayOutliveItsDevice(t *testing.T) {
 	emulator.Use(t, emulator.Machine{GPUs: 1})
-	d, err := backend{}.Open("cuda:0")
+	d, err := backend.Open("cuda:0")
 	require.NoError(t, err)
 	q, err := d.NewQueue()
 	require.NoError(t, err)
@@ -136,7 +136,7 @@ func TestMemoryThatCannotBeClearedIsFreed(t *testing.T) {
 		t.Run(call, func(t *testing.T) {
 			d := oneGPU(t, call+":1=1")
 			_, err := d.Alloc(1 << 20)
-			var e *Error
+			var e *device.DriverError
 			require.True(t, errors.As(err, &e), err)
 			require.Equal(t, call, e.Call)
 			require.Equal(t, "CUDA_ERROR_INVALID_VALUE", e.Name)

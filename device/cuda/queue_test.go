@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/device/internal/driver"
 	"github.com/leat-dev/leat/internal/emulator"
 )
 
@@ -126,16 +127,16 @@ func TestCloseReturnsAnErrorThatNobodyHas(t *testing.T) {
 	d := oneGPU(t, "")
 	q, err := d.NewQueue()
 	require.NoError(t, err)
+	e := newEvent(t, q.(*Queue))
 	broken := errors.New("broken")
 	q.(*Queue).Fail(broken)
 	require.Equal(t, broken, q.Close())
 	require.NoError(t, q.Close())
 	_, err = q.NewEvent()
 	require.EqualError(t, err, "cuda:0: an event of a closed queue")
-	e := q.(*Queue).closing
 	within(q, func() { q.Record(e) })
 	require.EqualError(t, q.Err(), "cuda:0: Record on a closed queue")
-	require.True(t, e.done(), "nobody waits for ever")
+	require.True(t, e.Done(), "nobody waits for ever")
 }
 
 func TestCloseWaitsForWhatWasEnqueued(t *testing.T) {
@@ -153,7 +154,7 @@ func TestCloseWaitsForWhatWasEnqueued(t *testing.T) {
 	})
 	require.NoError(t, q.Close())
 	require.NoError(t, x.Free(), "nothing uses it any more")
-	require.True(t, e.done())
+	require.True(t, e.Done())
 	require.NoError(t, e.Wait(background), "an event outlives its queue")
 
 	// Another queue may still come after it.
@@ -182,7 +183,7 @@ func TestLaunchesAreChecked(t *testing.T) {
 	q := newQueue(t, d)
 	add := newAdder(t, d, 3)
 	grid := device.Grid{X: 1, Y: 1, Z: 1, Threads: 256}
-	within(q, func() { q.Launch(add.f, grid, make([]byte, mostParams+1)) })
+	within(q, func() { q.Launch(add.f, grid, make([]byte, driver.MostParams+1)) })
 	require.ErrorContains(t, outcomeOf(t, q), "a launch of leat_add with 4097 bytes of parameters: 4096 are the most")
 	grid.Threads = 257
 	within(q, func() { q.Launch(add.f, grid, add.params) })
@@ -207,9 +208,9 @@ func TestAfterMakesTheGPUWaitAndNotTheHost(t *testing.T) {
 		add.launch(b, x, x)
 		b.Record(second)
 	})
-	require.False(t, first.done(), "all is enqueued while the first kernel runs")
+	require.False(t, first.Done(), "all is enqueued while the first kernel runs")
 	require.NoError(t, second.Wait(background))
-	require.True(t, first.done(), "what depends on it ends after it")
+	require.True(t, first.Done(), "what depends on it ends after it")
 	require.Equal(t, floatBytes(4), download(t, b, x, 4))
 	began, ended := second.Span()
 	_, before := first.Span()
@@ -293,7 +294,8 @@ func TestReportsOfKernelsBecomeErrors(t *testing.T) {
 	within(q, func() { gather.launch(q) })
 	require.ErrorContains(t, outcomeOf(t, q), "cuda:0: a kernel reported [6 ", "without words of its own")
 
-	q.Explain(func(s [device.StatusWords]uint32) error { seen = s[:2]; return broken })
+	explain := func(s [device.StatusWords]uint32) error { seen = s[:2]; return broken }
+	q.Explain(explain)
 	within(q, func() {
 		gather.launch(q)
 		q.Fail(errors.New("later"))
@@ -307,7 +309,7 @@ func TestReportsOfKernelsBecomeErrors(t *testing.T) {
 
 	q2, err := d.NewQueue()
 	require.NoError(t, err)
-	q2.(*Queue).Explain(q.explain)
+	q2.(*Queue).Explain(explain)
 	within(q2, func() { gather.launch(q2.(*Queue)) })
 	require.Equal(t, broken, q2.Close(), "nobody else was told")
 }

@@ -3,6 +3,7 @@ package cuda
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"testing"
 
@@ -10,20 +11,33 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/device/internal/driver"
 	"github.com/leat-dev/leat/internal/emulator"
 	"github.com/leat-dev/leat/internal/gpukernels/ptx"
 )
 
 var (
-	_ device.Backend      = backend{}
+	_ device.Backend      = backend
+	_ driver.Driver       = (*cuda)(nil)
 	_ device.Programmable = (*Device)(nil)
 	_ device.Pinner       = (*Device)(nil)
+	_ device.Copier       = (*Device)(nil)
 	_ device.Peer         = (*Device)(nil)
 	_ device.Addressable  = (*Buffer)(nil)
-	_ device.Buffer       = (*HostBuffer)(nil)
+	_ device.Buffer       = (*driver.HostBuffer)(nil)
 	_ device.Launcher     = (*Queue)(nil)
 	_ device.Timed        = (*Event)(nil)
 )
+
+// What the tests look at of the devices.
+type (
+	Device = driver.Device
+	Queue  = driver.Queue
+	Event  = driver.Event
+	Buffer = driver.Buffer
+)
+
+func nameOf(i int) string { return fmt.Sprintf("cuda:%d", i) }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -32,7 +46,7 @@ var background = context.Background()
 // openGPU opens a GPU of the emulated machine, that emulator.Use has made before.
 func openGPU(t testing.TB, name string) *Device {
 	t.Helper()
-	d, err := backend{}.Open(name)
+	d, err := backend.Open(name)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	return d.(*Device)

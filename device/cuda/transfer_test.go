@@ -9,14 +9,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/device/internal/driver"
 	"github.com/leat-dev/leat/internal/emulator"
 )
 
 func sizes() []int64 {
 	if testing.Short() {
-		return []int64{0, 1, 3*pieceBytes + 12345}
+		return []int64{0, 1, 3*driver.PieceBytes + 12345}
 	}
-	return []int64{0, 1, 4096, pieceBytes, pieceBytes + 1, 2*pieceBytes + 12345, 5 * pieceBytes}
+	return []int64{0, 1, 4096, driver.PieceBytes, driver.PieceBytes + 1, 2*driver.PieceBytes + 12345, 5 * driver.PieceBytes}
 }
 
 // openCPU opens the CPU beside the GPUs.
@@ -72,15 +73,79 @@ func TestEveryPath(t *testing.T) {
 					sender, receiver := anyQueue(t, from), anyQueue(t, to)
 					tr := newTransfer(t, from, receiver)
 					require.Equal(t, a == b, tr.InPlace())
-					if between, ok := tr.(*between); ok {
-						require.Equal(t, noPeer, between.detour != nil)
-					}
+					require.Equal(t, noPeer && a != b && a != "cpu" && b != "cpu", driver.Detours(tr))
 					for _, n := range sizes() {
 						moveAll(t, tr, sender, receiver, n)
 					}
 				})
 			}
 		}
+	}
+}
+
+// stranger is a GPU as one of another kind sees it: it has no path of its own.
+type stranger struct {
+	device.Device
+	device.Pinner
+	device.Copier
+}
+
+// strangersQueue is a queue of a stranger.
+type strangersQueue struct {
+	device.Queue
+	owner stranger
+}
+
+func (q strangersQueue) Device() device.Device { return q.owner }
+
+// strangers are two GPUs that know nothing of each other, with a queue of the second.
+func strangers(t testing.TB) (a, b *Device, from device.Device, to device.Queue) {
+	t.Helper()
+	a, b = openGPU(t, "cuda:0"), openGPU(t, "cuda:1")
+	return a, b, stranger{a, a, a}, strangersQueue{newQueue(t, b), stranger{b, b, b}}
+}
+
+// GPUs of two kinds are neighbours through the host's memory.
+func TestGPUsWithoutAPathOfTheirOwn(t *testing.T) {
+	emulator.Use(t, emulator.Machine{GPUs: 2})
+	a, _, from, to := strangers(t)
+	sender := newQueue(t, a)
+	tr := newTransfer(t, from, to)
+	require.False(t, tr.InPlace())
+	for _, n := range sizes() {
+		moveAll(t, tr, sender, to, n)
+	}
+}
+
+// What one of two strangers loses is the error of the batch, and names it.
+func TestAMoveBetweenStrangersOfWhichOneIsLost(t *testing.T) {
+	for _, lost := range []int{0, 1} {
+		emulator.Use(t, emulator.Machine{GPUs: 2, Fault: fmt.Sprintf("vanish:%d@1", lost)})
+		t.Run(fmt.Sprint(lost), func(t *testing.T) {
+			a, b, from, to := strangers(t)
+			gpus := [2]*Device{a, b}
+			sender := newQueue(t, a)
+			src, into := newBuffer(t, a, 16), newBuffer(t, b, 16)
+			tr := newTransfer(t, from, to)
+			ready := newEvent(t, sender)
+			moved, err := to.NewEvent()
+			require.NoError(t, err)
+			within(sender, func() { sender.Record(ready) })
+			busy, x := newQueue(t, gpus[lost]), newBuffer(t, gpus[lost], 4)
+			add, computed := newAdder(t, gpus[lost], 1), newEvent(t, busy)
+			within(busy, func() {
+				add.launch(busy, x, x)
+				busy.Record(computed)
+			})
+			require.ErrorIs(t, computed.Wait(background), device.ErrLost)
+			if _, err = tr.Move(background, into, src, 16, ready); err == nil {
+				within(to, func() { to.Record(moved) })
+				err = moved.Wait(background)
+			}
+			require.ErrorIs(t, err, device.ErrLost)
+			require.ErrorContains(t, err, nameOf(lost))
+			require.NoError(t, gpus[1-lost].Lost(), "the other one isn't lost")
+		})
 	}
 }
 
@@ -91,22 +156,21 @@ func TestAGPUWithoutRoomForAPeer(t *testing.T) {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			sender, receiver := newQueue(t, openGPU(t, "cuda:0")), newQueue(t, openGPU(t, "cuda:1"))
 			tr := newTransfer(t, sender.Device(), receiver)
-			require.NotNil(t, tr.(*between).detour)
-			moveAll(t, tr, sender, receiver, 3*pieceBytes+1)
+			require.True(t, driver.Detours(tr))
+			moveAll(t, tr, sender, receiver, 3*driver.PieceBytes+1)
 		})
 	}
 }
 
-// GPUs between which copies get lost take the detour too, and are asked once.
+// GPUs between which copies get lost take the detour too.
 func TestGPUsThatOnlySayTheyReachEachOther(t *testing.T) {
 	emulator.Use(t, emulator.Machine{GPUs: 2, LossyPeer: true})
 	sender, receiver := newQueue(t, openGPU(t, "cuda:0")), newQueue(t, openGPU(t, "cuda:1"))
 	for range 2 {
 		tr := newTransfer(t, sender.Device(), receiver)
-		require.NotNil(t, tr.(*between).detour)
-		moveAll(t, tr, sender, receiver, 3*pieceBytes+1)
+		require.True(t, driver.Detours(tr))
+		moveAll(t, tr, sender, receiver, 3*driver.PieceBytes+1)
 	}
-	require.Equal(t, map[*primary]bool{sender.device.primary: false}, receiver.device.reached)
 }
 
 func TestAFullGPUTakesTheDetour(t *testing.T) {
@@ -115,7 +179,7 @@ func TestAFullGPUTakesTheDetour(t *testing.T) {
 	emulator.Use(t, emulator.Machine{GPUs: 2, Fault: "cuMemAlloc:6=2"})
 	sender, receiver := newQueue(t, openGPU(t, "cuda:0")), newQueue(t, openGPU(t, "cuda:1"))
 	tr := newTransfer(t, sender.Device(), receiver)
-	require.NotNil(t, tr.(*between).detour)
+	require.True(t, driver.Detours(tr))
 	moveAll(t, tr, sender, receiver, 100)
 }
 
@@ -186,7 +250,7 @@ func TestCopiesOverlapWithCompute(t *testing.T) {
 		t.Run(fmt.Sprintf("peers %t", !noPeer), func(t *testing.T) {
 			a, b := openGPU(t, "cuda:0"), openGPU(t, "cuda:1")
 			sender, busy, receiver := newQueue(t, a), newQueue(t, b), newQueue(t, b)
-			src, into, x := newBuffer(t, a, 4*pieceBytes), newBuffer(t, b, 4*pieceBytes), newBuffer(t, b, 4)
+			src, into, x := newBuffer(t, a, 4*driver.PieceBytes), newBuffer(t, b, 4*driver.PieceBytes), newBuffer(t, b, 4)
 			tr := newTransfer(t, a, receiver)
 			add := newAdder(t, b, 1)
 			computed, ready, moved := newEvent(t, busy), newEvent(t, sender), newEvent(t, receiver)
@@ -195,16 +259,16 @@ func TestCopiesOverlapWithCompute(t *testing.T) {
 				busy.Record(computed)
 			})
 			within(sender, func() {
-				sender.Upload(src, 0, pattern(4*pieceBytes, 9))
+				sender.Upload(src, 0, pattern(4*driver.PieceBytes, 9))
 				sender.Record(ready)
 			})
-			_, err := tr.Move(background, into, src, 4*pieceBytes, ready)
+			_, err := tr.Move(background, into, src, 4*driver.PieceBytes, ready)
 			require.NoError(t, err)
 			within(receiver, func() { receiver.Record(moved) })
 			require.NoError(t, moved.Wait(background))
-			require.False(t, computed.done(), "the copy was done while the kernel still ran")
+			require.False(t, computed.Done(), "the copy was done while the kernel still ran")
 			require.NoError(t, computed.Wait(background))
-			require.Equal(t, pattern(4*pieceBytes, 9), download(t, receiver, into, 4*pieceBytes))
+			require.Equal(t, pattern(4*driver.PieceBytes, 9), download(t, receiver, into, 4*driver.PieceBytes))
 		})
 	}
 }
@@ -215,7 +279,7 @@ func TestAMoveBetweenGPUsDoesNotWaitForTheSender(t *testing.T) {
 		t.Run(fmt.Sprintf("peers %t", !noPeer), func(t *testing.T) {
 			a, b := openGPU(t, "cuda:0"), openGPU(t, "cuda:1")
 			sender, receiver := newQueue(t, a), newQueue(t, b)
-			const n = 3 * pieceBytes
+			const n = 3 * driver.PieceBytes
 			src, into := newBuffer(t, a, n), newBuffer(t, b, n)
 			upload(t, sender, src, floatBytes(3))
 			tr := newTransfer(t, a, receiver)
@@ -228,9 +292,9 @@ func TestAMoveBetweenGPUsDoesNotWaitForTheSender(t *testing.T) {
 			_, err := tr.Move(background, into, src, n, ready)
 			require.NoError(t, err)
 			within(receiver, func() { receiver.Record(moved) })
-			require.False(t, ready.done(), "the host is through while the sender still computes")
+			require.False(t, ready.Done(), "the host is through while the sender still computes")
 			require.NoError(t, moved.Wait(background))
-			require.True(t, ready.done())
+			require.True(t, ready.Done())
 			require.Equal(t, floatBytes(6), download(t, receiver, into, 4))
 		})
 	}
@@ -292,7 +356,7 @@ func TestAMoveToTheHostEndsWithItsContext(t *testing.T) {
 	cancel()
 	_, err := tr.Move(ctx, into, src, 16, ready)
 	require.ErrorIs(t, err, context.Canceled)
-	require.False(t, ready.done(), "the kernel still runs")
+	require.False(t, ready.Done(), "the kernel still runs")
 	require.NoError(t, ready.Wait(background))
 }
 
@@ -339,11 +403,11 @@ func TestAMoveToOrFromALostGPU(t *testing.T) {
 					if err == nil {
 						err = finishOn(qs[1], es[1])
 					}
-					require.ErrorIs(t, err, ErrLost)
+					require.ErrorIs(t, err, device.ErrLost)
 					require.ErrorContains(t, err, nameOf(lost))
 				}
-				require.ErrorIs(t, ds[lost].gone(), ErrLost)
-				require.NoError(t, ds[1-lost].gone(), "the other one isn't lost")
+				require.ErrorIs(t, ds[lost].Lost(), device.ErrLost)
+				require.NoError(t, ds[1-lost].Lost(), "the other one isn't lost")
 				upload(t, qs[1-lost], bs[1-lost], floatBytes(1))
 			})
 		}
@@ -358,10 +422,13 @@ func TestMovesAllocateNothing(t *testing.T) {
 		emulator.Use(t, emulator.Machine{GPUs: 2, NoPeer: noPeer})
 		t.Run(fmt.Sprintf("peers %t", !noPeer), func(t *testing.T) {
 			a, b, c := openGPU(t, "cuda:0"), openGPU(t, "cuda:1"), openCPU(t)
-			for _, pair := range [][2]device.Device{{a, a}, {a, b}, {a, c}, {c, a}} {
+			for _, pair := range [][2]device.Device{{a, a}, {a, b}, {a, c}, {c, a}, {stranger{a, a, a}, stranger{b, b, b}}} {
 				sender, receiver := anyQueue(t, pair[0]), anyQueue(t, pair[1])
+				if owner, ok := pair[1].(stranger); ok {
+					receiver = strangersQueue{receiver, owner}
+				}
 				tr := newTransfer(t, pair[0], receiver)
-				const n = 3 * pieceBytes
+				const n = 3 * driver.PieceBytes
 				src, into := newBuffer(t, pair[0], n), newBuffer(t, pair[1], n)
 				ready, err := sender.NewEvent()
 				require.NoError(t, err)

@@ -54,12 +54,11 @@ func network(seed uint64, widths ...int) (layers []stage.Layer) {
 // Name implements stage.Layer.
 func (l *dense) Name() string { return l.name }
 
-// Shape implements stage.Layer. A gated layer works on g, u and the biases before
-// it writes y.
+// Shape implements stage.Layer. A gated layer works on g and u before it writes y.
 func (l *dense) Shape() stage.Shape {
-	scratch := l.out
+	scratch := 0
 	if l.gated() {
-		scratch = 3 * l.out
+		scratch = 2 * l.out
 	}
 	return stage.Shape{Width: l.out, Scratch: scratch}
 }
@@ -130,7 +129,7 @@ type runner struct {
 // Forward implements stage.Runner.
 func (r *runner) Forward(p *stage.Pass, in, out kernels.Tensor) error {
 	q := p.Queue
-	bias, rest := stage.Floats(p.Work, out.Rows, out.Cols)
+	rest := p.Work
 	for i := range r.products {
 		if r.products[i].Dst = out; len(r.products) == 2 {
 			r.products[i].Dst, rest = stage.Floats(rest, out.Rows, out.Cols)
@@ -138,12 +137,10 @@ func (r *runner) Forward(p *stage.Pass, in, out kernels.Tensor) error {
 	}
 	q.MatMul(in, r.products) // one product with both matrices reads the rows once
 	for i := range r.products {
-		// All rows are token 0 in a pipeline's batches: this is the biases, once a row.
-		q.Embed(bias, r.biases[i], p.Rows)
-		q.Add(r.products[i].Dst, bias)
+		q.AddBias(r.products[i].Dst, r.biases[i])
 	}
 	if len(r.products) == 2 {
-		q.SwiGLU(out, r.products[0].Dst, r.products[1].Dst)
+		q.Gated(out, r.products[0].Dst, r.products[1].Dst, kernels.SiLU)
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/signal"
 
+	_ "github.com/leat-dev/leat/backends"
 	"github.com/leat-dev/leat/pipeline"
 )
 

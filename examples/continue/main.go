@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 
+	_ "github.com/leat-dev/leat/backends"
 	"github.com/leat-dev/leat/pipeline"
 	"github.com/leat-dev/leat/pipeline/generate"
 )

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	_ "github.com/leat-dev/leat/backends"
 	"github.com/leat-dev/leat/pipeline/generate"
 )
 

@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 
+	_ "github.com/leat-dev/leat/backends"
 	"github.com/leat-dev/leat/model/tokenizer"
 	"github.com/leat-dev/leat/pipeline/generate"
 )
@@ -51,7 +52,7 @@ var pet = shape{literal(`{"name":"`), word(12), literal(`","likes":"`), word(12)
 // the text so far, which is right however often the request is computed again:
 // what it has chosen once stays chosen.
 type shaper struct {
-	tokens *tokenizer.Tokenizer
+	tokens tokenizer.Tokenizer
 	end    int32
 	shape  shape
 	text   string
@@ -67,7 +68,7 @@ func (s *shaper) Sample(logits []float32, _ []int32) (int32, error) {
 		if best >= 0 && l <= logits[best] {
 			continue
 		}
-		p := string(s.tokens.Piece(int32(id)))
+		p := string(s.tokens.AppendPiece(nil, int32(id)))
 		if ok, _ := s.shape.match(s.text + p); ok && p != "" {
 			best, piece = int32(id), p
 		}

@@ -164,7 +164,7 @@ func TestMeasureByAClockThatStandsStill(t *testing.T) {
 
 func TestMeasureWithoutAnOpSet(t *testing.T) {
 	_, err := Measure(t.Context(), other{newFake(core)})
-	require.EqualError(t, err, "this build of Leat has no kernels for metal devices")
+	require.EqualError(t, err, "this program has no kernels for metal devices")
 }
 
 type other struct{ *fake }

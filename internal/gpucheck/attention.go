@@ -97,7 +97,9 @@ func (c *check) measureCache(ctx context.Context, g *gpu, typ kernels.Type) ([][
 	}
 
 	scale := float32(1 / math.Sqrt(float64(s.dim)))
-	attend := func(rows kernels.Rows) { g.q.Attention(out.First(rows.N), q.First(rows.N), cache, scale, rows) }
+	attend := func(rows kernels.Rows) {
+		g.q.Attention(out.First(rows.N), q.First(rows.N), cache, kernels.AttentionSpec{Scale: scale}, rows)
+	}
 	token := float64(cache.Bytes()) / float64(spec.Pages*kernels.PageTokens)                     // bytes of a position
 	positions := func(from, to int) float64 { return float64(to-from) * float64(from+to+1) / 2 } // that rows see in all
 	n := float64(s.conversations)

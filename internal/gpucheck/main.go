@@ -27,9 +27,8 @@ import (
 	"syscall"
 	"time"
 
+	_ "github.com/leat-dev/leat/backends"
 	_ "github.com/leat-dev/leat/device/cpu"
-	_ "github.com/leat-dev/leat/device/cuda"
-	_ "github.com/leat-dev/leat/kernels/gpu"
 )
 
 func main() {

@@ -57,7 +57,8 @@ func (c *check) ops(ctx context.Context, g *gpu) ([]op, error) {
 	k, v := g.tensor(ctx, s.many, s.kvHeads*s.dim), g.tensor(ctx, s.many, s.kvHeads*s.dim)
 	logits := g.tensor(ctx, s.many, s.vocab)
 	best := g.tensor(ctx, s.many, 1)
-	best.Type = kernels.I32
+	ids, values := g.tensor(ctx, s.many, 64), g.tensor(ctx, s.many, 64)
+	best.Type, ids.Type = kernels.I32, kernels.I32
 
 	gain := g.pack(ctx, vector(s.width))
 	turn := kernels.Rotation{HeadDim: s.dim, Frequencies: g.pack(ctx, vector(s.dim/2)), Split: true}
@@ -86,16 +87,24 @@ func (c *check) ops(ctx context.Context, g *gpu) ([]op, error) {
 		return nil, g.err
 	}
 
+	topK, ok := q.(kernels.TopKer)
+	if !ok {
+		return nil, fmt.Errorf("the kernels of %s have no TopK", q.Device().Info().Name)
+	}
 	float := func(numbers int) float64 { return 4 * float64(numbers) }
 	token := float64(cache.Bytes()) / float64(spec.Pages*kernels.PageTokens)
 	return []op{
 		{"Embed of Q8_0", fmt.Sprint(s.width), float(s.width) + float64(table.Bytes())/float64(s.vocab), func(n int) { q.Embed(y.First(n), table, headers[n]) }},
-		{"RMSNorm", fmt.Sprint(s.width), 2 * float(s.width), func(n int) { q.RMSNorm(y.First(n), x.First(n), gain, 1e-5) }},
+		{"RMSNorm", fmt.Sprint(s.width), 2 * float(s.width), func(n int) { q.RMSNorm(y.First(n), x.First(n), kernels.NormSpec{Gain: gain, Eps: 1e-5}) }},
 		{"RoPE", fmt.Sprintf("%d × %d", s.heads, s.dim), 2 * float(s.heads*s.dim), func(n int) { q.RoPE(heads.First(n), turn, headers[n]) }},
 		{"StoreKV to F16", fmt.Sprintf("2 × %d × %d", s.kvHeads, s.dim), 2*float(s.kvHeads*s.dim) + token, func(n int) { q.StoreKV(cache, k.First(n), v.First(n), headers[n]) }},
-		{"SwiGLU", fmt.Sprint(s.hidden), 3 * float(s.hidden), func(n int) { q.SwiGLU(gate.First(n), gate.First(n), up.First(n)) }},
+		{"SwiGLU (Gated by SiLU)", fmt.Sprint(s.hidden), 3 * float(s.hidden), func(n int) { q.Gated(gate.First(n), gate.First(n), up.First(n), kernels.SiLU) }},
 		{"Add", fmt.Sprint(s.width), 3 * float(s.width), func(n int) { q.Add(y.First(n), x.First(n)) }},
 		{"Gather", fmt.Sprint(s.width), 2 * float(s.width), func(n int) { q.Gather(y.First(n), x.First(n), headers[n]) }},
+		{"LayerNorm", fmt.Sprint(s.width), 2 * float(s.width), func(n int) { q.LayerNorm(y.First(n), x.First(n), kernels.NormSpec{Gain: gain, Eps: 1e-5}) }},
+		{"GELU (Activate)", fmt.Sprint(s.hidden), 2 * float(s.hidden), func(n int) { q.Activate(gate.First(n), up.First(n), kernels.GELU) }},
+		{"AddBias", fmt.Sprint(s.width), 2 * float(s.width), func(n int) { q.AddBias(y.First(n), gain) }},
+		{"TopK of 64", fmt.Sprint(s.vocab), float(s.vocab), func(n int) { topK.TopK(ids.First(n), values.First(n), logits.First(n)) }},
 		{"ArgMax", fmt.Sprint(s.vocab), float(s.vocab), func(n int) { q.ArgMax(best.First(n), logits.First(n)) }},
 	}, nil
 }

@@ -17,6 +17,8 @@ func Attention(t *testing.T, b Backend) {
 		part{"OverManyPages", attentionOverManyPages},
 		part{"HasTheSameBitsHoweverItIsCut", attentionIsCut},
 		part{"OverASharedPrefix", attentionOverASharedPrefix},
+		part{"Variants", attentionVariants},
+		part{"WindowsSeeNothingElse", attentionWindows},
 		part{"ShowsWhatIsWrong", attentionShowsWhatIsWrong})
 }
 
@@ -51,7 +53,7 @@ func (d *Dialogue) isNear(t *testing.T, out [][]float32) {
 		for head := range d.spec.Heads {
 			keys, values := storedAll(d.spec.Type, d.head(d.K[s], head)), storedAll(d.spec.Type, d.head(d.V[s], head))
 			d.each(s, head, func(q []float32, at, row int) {
-				for i, w := range attend(q, keys[:row+1], values, float64(d.scale)) {
+				for i, w := range d.variant.attend(q, keys[:row+1], values, d.queryHead(at), float64(d.scale)) {
 					if got := float64(out[s][at+i]); !(math.Abs(got-w) < 4e-6) { // of numbers around 1
 						t.Fatalf("sequence %d, position %d, head %d: element %d is %v, it must be %v", s, row, head, i, got, w)
 					}
@@ -122,7 +124,7 @@ func attentionOverASharedPrefix(t *testing.T, b Backend) {
 		q = append(q, d.Q[0][p*width:][:width]...)
 	}
 	tq, dst, rows := r.Tensor(6, width, q), r.Tensor(6, width, nil), r.Rows(&h)
-	r.Run(func(queue kernels.Queue) { queue.Attention(dst, tq, c, d.scale, rows) })
+	r.Run(func(queue kernels.Queue) { queue.Attention(dst, tq, c, kernels.AttentionSpec{Scale: d.scale}, rows) })
 	got := r.Read(dst)
 	for i, p := range positions {
 		SameBits(t, want[0][p*width:][:width], got[i*width:][:width], "position %d", p)

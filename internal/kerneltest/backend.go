@@ -10,7 +10,7 @@
 //	func TestMatMul(t *testing.T)    { kerneltest.MatMul(t, backend) }
 //	func TestAttention(t *testing.T) { kerneltest.Attention(t, backend) }
 //
-// and so on through RoPE, SwiGLU, Add, Embed, Gather, ArgMax, StoreKV, Pack, Memory,
+// and so on through LayerNorm, RoPE, Activate, Gated, Add, Embed, Gather, ArgMax, TopK, StoreKV, Pack, Memory,
 // Allocations, Refuse and Errors: kernels/cpu and kernels/gpu do, and an op set for
 // ROCm or Metal begins with the same dozen lines. What only one of them has (panels,
 // faults of a driver) it tests by itself, on the same [Rig].

@@ -21,6 +21,20 @@ func SameBits(t testing.TB, want, got []float32, what string, v ...any) {
 	}
 }
 
+// Distance is ‖a−b‖/‖b‖; NaN where one has another length than the other, or b is 0.
+func Distance(a, b []float32) float64 {
+	if len(a) != len(b) {
+		return math.NaN()
+	}
+	var off, size float64
+	for i := range b {
+		d := float64(a[i]) - float64(b[i])
+		off += d * d
+		size += float64(b[i]) * float64(b[i])
+	}
+	return math.Sqrt(off / size)
+}
+
 // near compares with numbers from float64, each within a relative bound.
 func near(t testing.TB, want []float64, got []float32, bound float64, what string) {
 	t.Helper()

@@ -15,6 +15,7 @@ type Dialogue struct {
 	scale   float32
 	lengths []int
 	base    int         // of the page numbers
+	variant variant     // what its attention has beside the scale
 	Q, K, V [][]float32 // for each sequence: [positions, heads·HeadDim]; of Q that times group
 }
 
@@ -71,6 +72,7 @@ func (d *Dialogue) cache(r *Rig) kernels.Cache {
 func (d *Dialogue) On(r *Rig, chunk int, rng *rand.Rand) (out [][]float32, c kernels.Cache, tables [][]int32) {
 	r.Helper()
 	c, tables = d.cache(r), d.deal(rng)
+	spec := d.variant.on(r, d.scale)
 	out = make([][]float32, len(d.lengths))
 	width := d.spec.Heads * d.spec.HeadDim
 	for from, more := 0, true; more; from += chunk {
@@ -97,7 +99,7 @@ func (d *Dialogue) On(r *Rig, chunk int, rng *rand.Rand) (out [][]float32, c ker
 		dst := r.Tensor(n, width*d.group, nil)
 		r.Run(func(q kernels.Queue) {
 			q.StoreKV(c, tk, tv, rows)
-			q.Attention(dst, tq, c, d.scale, rows)
+			q.Attention(dst, tq, c, spec, rows)
 		})
 		got := r.Read(dst)
 		for i, n := range d.lengths {
@@ -131,18 +133,56 @@ func (d *Dialogue) each(s, head int, judge func(q []float32, at, row int)) {
 	}
 }
 
-// attend is softmax(q·Kᵀ·scale)·V as a textbook has it.
-func attend(q []float32, keys, values [][]float64, scale float64) []float64 {
+// variant is what an attention has beside its scale, for each query head where it
+// says so, as kernels.AttentionSpec has it.
+type variant struct {
+	window        int
+	softCap       float64
+	sinks, slopes []float32
+}
+
+// on returns the specification for a rig's device.
+func (v *variant) on(r *Rig, scale float32) kernels.AttentionSpec {
+	r.Helper()
+	spec := kernels.AttentionSpec{Scale: scale, Window: v.window, SoftCap: float32(v.softCap)}
+	if v.sinks != nil {
+		spec.Sinks = r.Vector(v.sinks)
+	}
+	if v.slopes != nil {
+		spec.Slopes = r.Vector(v.slopes)
+	}
+	return spec
+}
+
+// attend is the attention of a query of a head to all keys, the last of which is its
+// own position's, as the publications have it that kernels.AttentionSpec names.
+func (v *variant) attend(q []float32, keys, values [][]float64, head int, scale float64) []float64 {
+	own, first := len(keys)-1, 0
+	if v.window > 0 {
+		first = max(0, own-v.window+1)
+	}
 	scores, top := make([]float64, len(keys)), math.Inf(-1)
-	for p, k := range keys {
-		for i, v := range q {
-			scores[p] += float64(v) * k[i] * scale
+	if v.sinks != nil {
+		top = float64(v.sinks[head])
+	}
+	for p := first; p <= own; p++ {
+		for i, x := range q {
+			scores[p] += float64(x) * keys[p][i] * scale
+		}
+		if v.softCap > 0 {
+			scores[p] = v.softCap * math.Tanh(scores[p]/v.softCap)
+		}
+		if v.slopes != nil {
+			scores[p] += float64(v.slopes[head]) * float64(p-own)
 		}
 		top = max(top, scores[p])
 	}
 	sum, out := 0.0, make([]float64, len(q))
-	for p, score := range scores {
-		w := math.Exp(score - top)
+	if v.sinks != nil {
+		sum = math.Exp(float64(v.sinks[head]) - top)
+	}
+	for p := first; p <= own; p++ {
+		w := math.Exp(scores[p] - top)
 		sum += w
 		for i := range out {
 			out[i] += w * values[p][i]
@@ -153,6 +193,9 @@ func attend(q []float32, keys, values [][]float64, scale float64) []float64 {
 	}
 	return out
 }
+
+// queryHead returns which query head's result begins at an index of a sequence's.
+func (d *Dialogue) queryHead(at int) int { return at / d.spec.HeadDim % (d.spec.Heads * d.group) }
 
 // stored is a key or value of a head as a cache of the type has it: of Q8_0 blocks of
 // 32 with d = max|x|/127 rounded to F16 and q = x·(1/d) rounded half to even, 0 where

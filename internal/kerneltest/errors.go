@@ -51,7 +51,8 @@ func judgedOps() (all []judged) {
 		// Up to 3 columns a thread and 8 halvings are summed under the root, and 5 more roundings follow.
 		judged{"RMSNorm", "F32", "the result", (11./2 + 5) * ulp, normTrial},
 		judged{"RoPE", "F32", "abs a + abs b of a pair", 2e-7 + 2*ulp, ropeTrial},
-		judged{"SwiGLU", "F32", "the result", 8 * ulp, swigluTrial},
+		judged{"Gated by SiLU", "F32", "the result", 8 * ulp, gatedTrial},
+		judged{"LayerNorm", "F32", "(1 + the normalized)·gain + bias", (2*11 + 20) * ulp, layerNormTrial},
 		judged{"Add", "F32", "the result", ulp, addTrial})
 	for _, typ := range weightTypes {
 		if !typ.Quantized() {

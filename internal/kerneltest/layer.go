@@ -23,10 +23,14 @@ type Layer struct {
 	Header              *kernels.Header
 	X, Y, Q, K, Gate    kernels.Tensor
 	Outputs, Best       kernels.Tensor
-	Table, Gain         kernels.Weight
+	IDs, Values         kernels.Tensor
+	Table, Gain, Bias   kernels.Weight
 	Square, Whole, Head kernels.Weight
 	Products            []kernels.Product
 	Rotation            kernels.Rotation
+	Attention           kernels.AttentionSpec
+	Function            kernels.Activation
+	Most                float32
 	Cache               kernels.Cache
 }
 
@@ -43,13 +47,15 @@ func NewLayer(r *Rig, cacheType kernels.Type, width int) *Layer {
 		Header: kernels.NewHeader(LayerRows, 2),
 		X:      x(width), Y: x(width), Q: x(width), K: x(2 * dim), Gate: x(width),
 		Outputs: r.Tensor(2, width, nil), Best: r.Tensor(LayerRows, 1, nil),
-		Table: weight(kernels.F16, 100, width), Gain: r.Vector(Normals(rng, width)),
+		Table: weight(kernels.F16, 100, width), Gain: r.Vector(Normals(rng, width)), Bias: r.Vector(Normals(rng, width)),
+		IDs: r.Tensor(LayerRows, 40, nil), Values: r.Tensor(LayerRows, 40, nil),
 		Square: weight(kernels.Q8_0, width, width), Whole: weight(kernels.BF16, 2*dim, width),
-		Head:     weight(kernels.F32, 1, width),
-		Rotation: kernels.Rotation{HeadDim: dim, Frequencies: r.Vector(Normals(rng, dim/2)), Split: true},
-		Cache:    r.Cache(kernels.CacheSpec{Type: cacheType, Heads: 2, HeadDim: dim, Pages: 3}),
+		Head:      weight(kernels.F32, 1, width),
+		Rotation:  kernels.Rotation{HeadDim: dim, Frequencies: r.Vector(Normals(rng, dim/2)), Split: true},
+		Cache:     r.Cache(kernels.CacheSpec{Type: cacheType, Heads: 2, HeadDim: dim, Pages: 3}),
+		Attention: kernels.AttentionSpec{Scale: 0.125}, Function: kernels.GELU, Most: 30,
 	}
-	l.Best.Type = kernels.I32
+	l.Best.Type, l.IDs.Type = kernels.I32, kernels.I32
 	for i := range LayerRows {
 		l.Header.Append(int32(i), int32(i), 0, i == 3 || i == 39)
 	}
@@ -71,7 +77,7 @@ func (l *Layer) Clone() *Layer {
 // First makes the layer's tensors those of its first n rows, of which so many are
 // wanted as output.
 func (l *Layer) First(n, outputs int) {
-	for _, t := range []*kernels.Tensor{&l.X, &l.Y, &l.Q, &l.K, &l.Gate, &l.Best} {
+	for _, t := range []*kernels.Tensor{&l.X, &l.Y, &l.Q, &l.K, &l.Gate, &l.Best, &l.IDs, &l.Values} {
 		*t = t.First(n)
 	}
 	for i := range l.Products {
@@ -80,18 +86,33 @@ func (l *Layer) First(n, outputs int) {
 	l.Outputs = l.Outputs.First(outputs)
 }
 
+// Various returns the layer with an attention that has all that one can have.
+func (l *Layer) Various(r *Rig) *Layer {
+	v := l.Clone()
+	const heads = 8
+	v.Attention = kernels.AttentionSpec{Scale: 0.125, Window: 20, SoftCap: 5,
+		Sinks: r.Vector(Normals(NewRand(32), heads)), Slopes: r.Vector(Normals(NewRand(33), heads))}
+	return v
+}
+
 // Ops are the layer's calls by name.
 func (l *Layer) Ops() map[string]func(q kernels.Queue) {
 	return map[string]func(q kernels.Queue){
 		"Embed":     func(q kernels.Queue) { q.Embed(l.X, l.Table, l.Rows) },
-		"RMSNorm":   func(q kernels.Queue) { q.RMSNorm(l.Y, l.X, l.Gain, 1e-5) },
+		"RMSNorm":   func(q kernels.Queue) { q.RMSNorm(l.Y, l.X, kernels.NormSpec{Gain: l.Gain, Eps: 1e-5}) },
+		"LayerNorm": func(q kernels.Queue) { q.LayerNorm(l.Y, l.X, kernels.NormSpec{Gain: l.Gain, Bias: l.Bias, Eps: 1e-5}) },
 		"MatMul":    func(q kernels.Queue) { q.MatMul(l.X, l.Products) },
 		"RoPE":      func(q kernels.Queue) { q.RoPE(l.Q, l.Rotation, l.Rows) },
 		"StoreKV":   func(q kernels.Queue) { q.StoreKV(l.Cache, l.K, l.K, l.Rows) },
-		"Attention": func(q kernels.Queue) { q.Attention(l.Y, l.Q, l.Cache, 0.125, l.Rows) },
-		"SwiGLU":    func(q kernels.Queue) { q.SwiGLU(l.Y, l.Gate, l.X) },
+		"Attention": func(q kernels.Queue) { q.Attention(l.Y, l.Q, l.Cache, l.Attention, l.Rows) },
+		"Activate":  func(q kernels.Queue) { q.Activate(l.Y, l.Gate, l.Function) },
+		"Gated":     func(q kernels.Queue) { q.Gated(l.Y, l.Gate, l.X, l.Function) },
+		"Scale":     func(q kernels.Queue) { q.Scale(l.Y, 0.5) },
+		"SoftCap":   func(q kernels.Queue) { q.SoftCap(l.Y, l.Most) },
+		"AddBias":   func(q kernels.Queue) { q.AddBias(l.Y, l.Bias) },
 		"Add":       func(q kernels.Queue) { q.Add(l.Y, l.X) },
 		"Gather":    func(q kernels.Queue) { q.Gather(l.Outputs, l.Y, l.Rows) },
 		"ArgMax":    func(q kernels.Queue) { q.ArgMax(l.Best, l.X) },
+		"TopK":      func(q kernels.Queue) { q.(kernels.TopKer).TopK(l.IDs, l.Values, l.X) },
 	}
 }

@@ -15,7 +15,9 @@ func Allocations(t *testing.T, b Backend) {
 	r := b.Rig(t)
 	for _, typ := range CacheTypes {
 		l := NewLayer(r, typ, b.fewer(wide, narrow))
-		for name, op := range l.Ops() {
+		ops := l.Ops()
+		ops["Attention of every kind"] = l.Various(r).Ops()["Attention"]
+		for name, op := range ops {
 			r.Run(op)
 			held := r.Q.Device().Allocated()
 			r.Q.Begin()

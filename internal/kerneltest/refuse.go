@@ -135,7 +135,28 @@ func refusals() []Refusal {
 		Header("Attention", func(h header) { h.Tables[39] = math.MinInt32 }, "row 39"),
 		Header("Attention", func(h header) { h.Pages[0] = 9 }, "page 9 of a cache"),
 
-		{"SwiGLU", func(l *Layer) { l.Gate.Cols-- }, []string{"up", "[40, 256]", "[40, 255]"}},
+		{"Attention", func(l *Layer) { l.Attention.Window = -1 }, []string{"Window of -1"}},
+		{"Attention", func(l *Layer) { l.Attention.SoftCap = -1 }, []string{"SoftCap of -1"}},
+		{"Attention", func(l *Layer) { l.Attention.SoftCap = NaN }, []string{"SoftCap of NaN"}},
+		{"Attention", func(l *Layer) { l.Attention.Sinks = l.Gain }, []string{"Sinks", "[1, 256]", "[1, 8]"}},
+		{"Attention", func(l *Layer) { l.Attention.Slopes = l.Whole }, []string{"Slopes", "[64, 256]", "[1, 8]"}},
+		{"Attention", func(l *Layer) { l.Attention.Slopes = strangeWeight{} }, []string{"Slopes", "strangeWeight"}},
+
+		{"LayerNorm", func(l *Layer) { l.X.Cols = 0 }, []string{"x is of shape [40, 0]"}},
+		{"LayerNorm", func(l *Layer) { l.Y.Rows = 39 }, []string{"dst", "[39, 256]", "[40, 256]"}},
+		{"LayerNorm", func(l *Layer) { l.Gain = nil }, []string{"gain"}},
+		{"LayerNorm", func(l *Layer) { l.Bias = l.Rotation.Frequencies }, []string{"bias", "[1, 16]", "[1, 256]"}},
+
+		{"Activate", func(l *Layer) { l.Function = 0 }, []string{"activation 0", "SiLU"}},
+		{"Activate", func(l *Layer) { l.Y.Cols-- }, []string{"dst", "[40, 255]", "[40, 256]"}},
+		{"Gated", func(l *Layer) { l.Gate.Cols-- }, []string{"up", "[40, 256]", "[40, 255]"}},
+		{"Gated", func(l *Layer) { l.Function = 99 }, []string{"activation 99"}},
+		{"Scale", func(l *Layer) { l.Y.Type = kernels.I32 }, []string{"x", "I32", "F32"}},
+		{"SoftCap", func(l *Layer) { l.Most = 0 }, []string{"cap of 0"}},
+		{"SoftCap", func(l *Layer) { l.Most = inf }, []string{"cap of +Inf"}},
+		{"SoftCap", func(l *Layer) { l.Y.Buf = nil }, []string{"x", "no buffer"}},
+		{"AddBias", func(l *Layer) { l.Bias = l.Whole }, []string{"bias", "[64, 256] of BF16", "[1, 256]"}},
+		{"AddBias", func(l *Layer) { l.Y.Rows = -1 }, []string{"x is of shape [-1, 256]"}},
 		{"Add", func(l *Layer) { l.X.Rows-- }, []string{"x", "[39, 256]", "[40, 256]"}},
 
 		{"Gather", func(l *Layer) { l.Outputs.Rows = 1 }, []string{"dst", "[1, 256]", "[2, 256]"}},
@@ -144,6 +165,15 @@ func refusals() []Refusal {
 		Header("Gather", func(h header) { h.Outputs[1] = -1 }, "output 1", "row -1 of 40"),
 		{"ArgMax", func(l *Layer) { l.Best.Type = kernels.F32 }, []string{"dst", "F32", "I32"}},
 		{"ArgMax", func(l *Layer) { l.Best.Rows = 39 }, []string{"dst", "[39, 1]", "[40, 1]"}},
+		{"TopK", func(l *Layer) { l.IDs.Type = kernels.F32 }, []string{"ids", "F32", "I32"}},
+		{"TopK", func(l *Layer) { l.Values.Cols = 39 }, []string{"values", "[40, 39]", "[40, 40]"}},
+		{"TopK", func(l *Layer) { l.IDs.Rows = 39 }, []string{"ids", "[39, 40]", "[40, 40]"}},
+		{"TopK", func(l *Layer) { l.Values.Buf, l.Values.Off = l.X.Buf, l.X.Off }, []string{"ids or values lie over x"}},
+		{"TopK", func(l *Layer) {
+			l.IDs, l.Values = l.Y, l.Gate
+			l.IDs.Rows, l.IDs.Cols, l.IDs.Type, l.Values.Rows, l.Values.Cols = 1, 257, kernels.I32, 1, 257
+			l.X.Rows = 1
+		}, []string{"the 257 largest", "at most 256"}},
 	}
 }
 

@@ -27,12 +27,12 @@ func embedTrial(rng *rand.Rand, typ kernels.Type) (c trial) {
 func normTrial(rng *rand.Rand) (c trial) {
 	n, cols := between(rng, 1, 9), between(rng, 1, 700)
 	x, gain := Normals(rng, n*cols), Normals(rng, cols)
-	for _, w := range normed(x, gain, 1e-5) {
+	for _, w := range normed(x, gain, nil, 1e-5) {
 		c.add(w, math.Abs(w))
 	}
 	c.on = func(r *Rig) []float32 {
 		in, out, g := r.Tensor(n, cols, x), r.Tensor(n, cols, nil), r.Vector(gain)
-		r.Run(func(q kernels.Queue) { q.RMSNorm(out, in, g, 1e-5) })
+		r.Run(func(q kernels.Queue) { q.RMSNorm(out, in, kernels.NormSpec{Gain: g, Eps: 1e-5}) })
 		return r.Read(out)
 	}
 	return c
@@ -55,18 +55,18 @@ func ropeTrial(rng *rand.Rand) (c trial) {
 	return c
 }
 
-func swigluTrial(rng *rand.Rand) (c trial) {
+func gatedTrial(rng *rand.Rand) (c trial) {
 	n, cols := between(rng, 1, 5), between(rng, 1, 900)
 	gate, up := Normals(rng, n*cols), Normals(rng, n*cols)
 	for i := range gate {
 		gate[i] *= 10
 	}
-	for _, w := range swiglued(gate, up) {
+	for _, w := range gatedBy(kernels.SiLU, gate, up) {
 		c.add(w, max(math.Abs(w), 1e-30))
 	}
 	c.on = func(r *Rig) []float32 {
 		g, u, dst := r.Tensor(n, cols, gate), r.Tensor(n, cols, up), r.Tensor(n, cols, nil)
-		r.Run(func(q kernels.Queue) { q.SwiGLU(dst, g, u) })
+		r.Run(func(q kernels.Queue) { q.Gated(dst, g, u, kernels.SiLU) })
 		return r.Read(dst)
 	}
 	return c
@@ -143,8 +143,8 @@ func attentionTrial(rng *rand.Rand, typ kernels.Type) (c trial) {
 			keys, values := storedAll(typ, d.head(d.K[s], head)), storedAll(typ, d.head(d.V[s], head))
 			sizes := sizesOf(values)
 			d.each(s, head, func(q []float32, at, row int) {
-				copy(want[at:], attend(q, keys[:row+1], values, float64(d.scale)))
-				copy(size[at:], attend(q, keys[:row+1], sizes, float64(d.scale)))
+				copy(want[at:], d.variant.attend(q, keys[:row+1], values, d.queryHead(at), float64(d.scale)))
+				copy(size[at:], d.variant.attend(q, keys[:row+1], sizes, d.queryHead(at), float64(d.scale)))
 			})
 		}
 		c.want, c.size = append(c.want, want...), append(c.size, size...)

@@ -71,26 +71,27 @@ func soften(s []float32, count int, scale float32, m, l, c []float32) {
 
 // Weigh adds the weighted values of a block to rows of an online softmax: acc =
 // acc·c + Σ p·v. Values are F32 or F16, panel after panel of 16 elements at 32
-// positions each, of which the first count are read. Row r has the weights p[32r],
-// the factor c[r], and as many elements in acc, width, as the panels have.
+// positions each, of which those from from to count-1 are read. Row r has the weights
+// p[32r], the factor c[r], and as many elements in acc, width, as the panels have.
 //
 // The sum is taken in order, from +0, before acc·c is added; both by fused
 // multiply-adds, or by a multiplication and an addition at the portable level.
-func (k *Kernels) Weigh(t kernels.Type, values []byte, count int, p, c, acc []float32, width int) {
+func (k *Kernels) Weigh(t kernels.Type, values []byte, from, count int, p, c, acc []float32, width int) {
 	variants, n := k.weigh[t-kernels.F32], len(c)
 	if n == 0 {
 		return
 	}
 	panels := width / Lanes
-	if count < 1 || count > Tokens || panels < 1 || width%Lanes != 0 {
-		panic(fmt.Sprintf("panel: %d positions of values of %d elements", count, width))
+	if from < 0 || count <= from || count > Tokens || panels < 1 || width%Lanes != 0 {
+		panic(fmt.Sprintf("panel: positions %d to %d of values of %d elements", from, count, width))
 	}
 	_, bytes := unit(t)
 	values, p, acc = values[:panels*Tokens*bytes], p[:n*Tokens], acc[:n*width]
+	values = values[from*bytes:] // a position of a panel is a unit of its own
 	r := 0
 	for _, v := range variants {
 		for ; n-r >= v.rows; r += v.rows {
-			v.run(values, panels, count, p[r*Tokens:], c[r:], acc[r*width:])
+			v.run(values, panels, count-from, p[r*Tokens+from:], c[r:], acc[r*width:])
 		}
 	}
 }
@@ -105,8 +106,9 @@ func weighF16(values []byte, panels, count int, p, c, acc []float32) {
 
 func weigh(t kernels.Type, values []byte, panels, count int, p, c, acc []float32) {
 	var sum [Lanes]float32
+	_, bytes := unit(t)
 	for i := range panels {
-		float(t, values[i*len(values)/panels:], count, p, sum[:])
+		float(t, values[i*Tokens*bytes:], count, p, sum[:])
 		acc := acc[i*Lanes:][:Lanes]
 		for l, s := range sum {
 			acc[l] = float32(acc[l]*c[0]) + s

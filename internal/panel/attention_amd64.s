@@ -43,44 +43,44 @@ row:
 	VSUBPS        Z3, Z1, Z1
 
 	// e^x
-	VMOVUPS      least<>+0(SB), Z4
-	VMAXPS       Z1, Z4, Z1
-	VMOVUPS      log2e<>+0(SB), Z4
-	VFMADD213PS  round<>+0(SB), Z1, Z4
-	VSUBPS       round<>+0(SB), Z4, Z5
-	VFNMADD231PS ln2High<>+0(SB), Z5, Z1
-	VFNMADD231PS ln2Low<>+0(SB), Z5, Z1
-	VMOVUPS      factorial7<>+0(SB), Z5
-	VFMADD213PS  factorial6<>+0(SB), Z1, Z5
-	VFMADD213PS  factorial5<>+0(SB), Z1, Z5
-	VFMADD213PS  factorial4<>+0(SB), Z1, Z5
-	VFMADD213PS  factorial3<>+0(SB), Z1, Z5
-	VFMADD213PS  factorial2<>+0(SB), Z1, Z5
-	VFMADD213PS  factorial1<>+0(SB), Z1, Z5
-	VFMADD213PS  factorial1<>+0(SB), Z1, Z5
-	VPSLLD       $0x17, Z4, Z4
-	VMULPS       Z4, Z5, Z1
+	VMOVUPS      least<>+0(SB), Z5
+	VMAXPS       Z1, Z5, Z1
+	VMOVUPS      log2e<>+0(SB), Z5
+	VFMADD213PS  round<>+0(SB), Z1, Z5
+	VSUBPS       round<>+0(SB), Z5, Z4
+	VFNMADD231PS ln2High<>+0(SB), Z4, Z1
+	VFNMADD231PS ln2Low<>+0(SB), Z4, Z1
+	VMOVUPS      factorial7<>+0(SB), Z4
+	VFMADD213PS  factorial6<>+0(SB), Z1, Z4
+	VFMADD213PS  factorial5<>+0(SB), Z1, Z4
+	VFMADD213PS  factorial4<>+0(SB), Z1, Z4
+	VFMADD213PS  factorial3<>+0(SB), Z1, Z4
+	VFMADD213PS  factorial2<>+0(SB), Z1, Z4
+	VFMADD213PS  factorial1<>+0(SB), Z1, Z4
+	VFMADD213PS  factorial1<>+0(SB), Z1, Z4
+	VPSLLD       $0x17, Z5, Z5
+	VMULPS       Z5, Z4, Z1
 	VMOVUPS      Z1, (AX)
 	VSUBPS       Z3, Z2, Z2
 
 	// e^x
-	VMOVUPS       least<>+0(SB), Z4
-	VMAXPS        Z2, Z4, Z2
-	VMOVUPS       log2e<>+0(SB), Z4
-	VFMADD213PS   round<>+0(SB), Z2, Z4
-	VSUBPS        round<>+0(SB), Z4, Z5
-	VFNMADD231PS  ln2High<>+0(SB), Z5, Z2
-	VFNMADD231PS  ln2Low<>+0(SB), Z5, Z2
-	VMOVUPS       factorial7<>+0(SB), Z5
-	VFMADD213PS   factorial6<>+0(SB), Z2, Z5
-	VFMADD213PS   factorial5<>+0(SB), Z2, Z5
-	VFMADD213PS   factorial4<>+0(SB), Z2, Z5
-	VFMADD213PS   factorial3<>+0(SB), Z2, Z5
-	VFMADD213PS   factorial2<>+0(SB), Z2, Z5
-	VFMADD213PS   factorial1<>+0(SB), Z2, Z5
-	VFMADD213PS   factorial1<>+0(SB), Z2, Z5
-	VPSLLD        $0x17, Z4, Z4
-	VMULPS        Z4, Z5, Z2
+	VMOVUPS       least<>+0(SB), Z5
+	VMAXPS        Z2, Z5, Z2
+	VMOVUPS       log2e<>+0(SB), Z5
+	VFMADD213PS   round<>+0(SB), Z2, Z5
+	VSUBPS        round<>+0(SB), Z5, Z4
+	VFNMADD231PS  ln2High<>+0(SB), Z4, Z2
+	VFNMADD231PS  ln2Low<>+0(SB), Z4, Z2
+	VMOVUPS       factorial7<>+0(SB), Z4
+	VFMADD213PS   factorial6<>+0(SB), Z2, Z4
+	VFMADD213PS   factorial5<>+0(SB), Z2, Z4
+	VFMADD213PS   factorial4<>+0(SB), Z2, Z4
+	VFMADD213PS   factorial3<>+0(SB), Z2, Z4
+	VFMADD213PS   factorial2<>+0(SB), Z2, Z4
+	VFMADD213PS   factorial1<>+0(SB), Z2, Z4
+	VFMADD213PS   factorial1<>+0(SB), Z2, Z4
+	VPSLLD        $0x17, Z5, Z5
+	VMULPS        Z5, Z4, Z2
 	VMOVUPS       Z2, 64(AX)
 	VADDPS        Z2, Z1, Z1
 	VEXTRACTF64X4 $0x01, Z1, Y2
@@ -98,23 +98,23 @@ row:
 	VMOVSS X3, (DX)
 
 	// e^x
-	VMOVUPS      least<>+0(SB), X3
-	VMAXPS       X2, X3, X2
-	VMOVUPS      log2e<>+0(SB), X3
-	VFMADD213PS  round<>+0(SB), X2, X3
-	VSUBPS       round<>+0(SB), X3, X4
-	VFNMADD231PS ln2High<>+0(SB), X4, X2
-	VFNMADD231PS ln2Low<>+0(SB), X4, X2
-	VMOVUPS      factorial7<>+0(SB), X4
-	VFMADD213PS  factorial6<>+0(SB), X2, X4
-	VFMADD213PS  factorial5<>+0(SB), X2, X4
-	VFMADD213PS  factorial4<>+0(SB), X2, X4
-	VFMADD213PS  factorial3<>+0(SB), X2, X4
-	VFMADD213PS  factorial2<>+0(SB), X2, X4
-	VFMADD213PS  factorial1<>+0(SB), X2, X4
-	VFMADD213PS  factorial1<>+0(SB), X2, X4
-	VPSLLD       $0x17, X3, X3
-	VMULPS       X3, X4, X2
+	VMOVUPS      least<>+0(SB), X4
+	VMAXPS       X2, X4, X2
+	VMOVUPS      log2e<>+0(SB), X4
+	VFMADD213PS  round<>+0(SB), X2, X4
+	VSUBPS       round<>+0(SB), X4, X3
+	VFNMADD231PS ln2High<>+0(SB), X3, X2
+	VFNMADD231PS ln2Low<>+0(SB), X3, X2
+	VMOVUPS      factorial7<>+0(SB), X3
+	VFMADD213PS  factorial6<>+0(SB), X2, X3
+	VFMADD213PS  factorial5<>+0(SB), X2, X3
+	VFMADD213PS  factorial4<>+0(SB), X2, X3
+	VFMADD213PS  factorial3<>+0(SB), X2, X3
+	VFMADD213PS  factorial2<>+0(SB), X2, X3
+	VFMADD213PS  factorial1<>+0(SB), X2, X3
+	VFMADD213PS  factorial1<>+0(SB), X2, X3
+	VPSLLD       $0x17, X4, X4
+	VMULPS       X4, X3, X2
 	VMOVSS       X2, (SI)
 	VMULSS       (BX), X2, X2
 	VADDSS       X1, X2, X2
@@ -476,86 +476,86 @@ row:
 	VSUBPS       Y9, Y1, Y1
 
 	// e^x
-	VMOVUPS      least<>+0(SB), Y10
-	VMAXPS       Y1, Y10, Y1
-	VMOVUPS      log2e<>+0(SB), Y10
-	VFMADD213PS  round<>+0(SB), Y1, Y10
-	VSUBPS       round<>+0(SB), Y10, Y11
-	VFNMADD231PS ln2High<>+0(SB), Y11, Y1
-	VFNMADD231PS ln2Low<>+0(SB), Y11, Y1
-	VMOVUPS      factorial7<>+0(SB), Y11
-	VFMADD213PS  factorial6<>+0(SB), Y1, Y11
-	VFMADD213PS  factorial5<>+0(SB), Y1, Y11
-	VFMADD213PS  factorial4<>+0(SB), Y1, Y11
-	VFMADD213PS  factorial3<>+0(SB), Y1, Y11
-	VFMADD213PS  factorial2<>+0(SB), Y1, Y11
-	VFMADD213PS  factorial1<>+0(SB), Y1, Y11
-	VFMADD213PS  factorial1<>+0(SB), Y1, Y11
-	VPSLLD       $0x17, Y10, Y10
-	VMULPS       Y10, Y11, Y1
+	VMOVUPS      least<>+0(SB), Y11
+	VMAXPS       Y1, Y11, Y1
+	VMOVUPS      log2e<>+0(SB), Y11
+	VFMADD213PS  round<>+0(SB), Y1, Y11
+	VSUBPS       round<>+0(SB), Y11, Y10
+	VFNMADD231PS ln2High<>+0(SB), Y10, Y1
+	VFNMADD231PS ln2Low<>+0(SB), Y10, Y1
+	VMOVUPS      factorial7<>+0(SB), Y10
+	VFMADD213PS  factorial6<>+0(SB), Y1, Y10
+	VFMADD213PS  factorial5<>+0(SB), Y1, Y10
+	VFMADD213PS  factorial4<>+0(SB), Y1, Y10
+	VFMADD213PS  factorial3<>+0(SB), Y1, Y10
+	VFMADD213PS  factorial2<>+0(SB), Y1, Y10
+	VFMADD213PS  factorial1<>+0(SB), Y1, Y10
+	VFMADD213PS  factorial1<>+0(SB), Y1, Y10
+	VPSLLD       $0x17, Y11, Y11
+	VMULPS       Y11, Y10, Y1
 	VMOVUPS      Y1, (AX)
 	VSUBPS       Y9, Y2, Y2
 
 	// e^x
-	VMOVUPS      least<>+0(SB), Y10
-	VMAXPS       Y2, Y10, Y2
-	VMOVUPS      log2e<>+0(SB), Y10
-	VFMADD213PS  round<>+0(SB), Y2, Y10
-	VSUBPS       round<>+0(SB), Y10, Y11
-	VFNMADD231PS ln2High<>+0(SB), Y11, Y2
-	VFNMADD231PS ln2Low<>+0(SB), Y11, Y2
-	VMOVUPS      factorial7<>+0(SB), Y11
-	VFMADD213PS  factorial6<>+0(SB), Y2, Y11
-	VFMADD213PS  factorial5<>+0(SB), Y2, Y11
-	VFMADD213PS  factorial4<>+0(SB), Y2, Y11
-	VFMADD213PS  factorial3<>+0(SB), Y2, Y11
-	VFMADD213PS  factorial2<>+0(SB), Y2, Y11
-	VFMADD213PS  factorial1<>+0(SB), Y2, Y11
-	VFMADD213PS  factorial1<>+0(SB), Y2, Y11
-	VPSLLD       $0x17, Y10, Y10
-	VMULPS       Y10, Y11, Y2
+	VMOVUPS      least<>+0(SB), Y11
+	VMAXPS       Y2, Y11, Y2
+	VMOVUPS      log2e<>+0(SB), Y11
+	VFMADD213PS  round<>+0(SB), Y2, Y11
+	VSUBPS       round<>+0(SB), Y11, Y10
+	VFNMADD231PS ln2High<>+0(SB), Y10, Y2
+	VFNMADD231PS ln2Low<>+0(SB), Y10, Y2
+	VMOVUPS      factorial7<>+0(SB), Y10
+	VFMADD213PS  factorial6<>+0(SB), Y2, Y10
+	VFMADD213PS  factorial5<>+0(SB), Y2, Y10
+	VFMADD213PS  factorial4<>+0(SB), Y2, Y10
+	VFMADD213PS  factorial3<>+0(SB), Y2, Y10
+	VFMADD213PS  factorial2<>+0(SB), Y2, Y10
+	VFMADD213PS  factorial1<>+0(SB), Y2, Y10
+	VFMADD213PS  factorial1<>+0(SB), Y2, Y10
+	VPSLLD       $0x17, Y11, Y11
+	VMULPS       Y11, Y10, Y2
 	VMOVUPS      Y2, 32(AX)
 	VSUBPS       Y9, Y3, Y3
 
 	// e^x
-	VMOVUPS      least<>+0(SB), Y10
-	VMAXPS       Y3, Y10, Y3
-	VMOVUPS      log2e<>+0(SB), Y10
-	VFMADD213PS  round<>+0(SB), Y3, Y10
-	VSUBPS       round<>+0(SB), Y10, Y11
-	VFNMADD231PS ln2High<>+0(SB), Y11, Y3
-	VFNMADD231PS ln2Low<>+0(SB), Y11, Y3
-	VMOVUPS      factorial7<>+0(SB), Y11
-	VFMADD213PS  factorial6<>+0(SB), Y3, Y11
-	VFMADD213PS  factorial5<>+0(SB), Y3, Y11
-	VFMADD213PS  factorial4<>+0(SB), Y3, Y11
-	VFMADD213PS  factorial3<>+0(SB), Y3, Y11
-	VFMADD213PS  factorial2<>+0(SB), Y3, Y11
-	VFMADD213PS  factorial1<>+0(SB), Y3, Y11
-	VFMADD213PS  factorial1<>+0(SB), Y3, Y11
-	VPSLLD       $0x17, Y10, Y10
-	VMULPS       Y10, Y11, Y3
+	VMOVUPS      least<>+0(SB), Y11
+	VMAXPS       Y3, Y11, Y3
+	VMOVUPS      log2e<>+0(SB), Y11
+	VFMADD213PS  round<>+0(SB), Y3, Y11
+	VSUBPS       round<>+0(SB), Y11, Y10
+	VFNMADD231PS ln2High<>+0(SB), Y10, Y3
+	VFNMADD231PS ln2Low<>+0(SB), Y10, Y3
+	VMOVUPS      factorial7<>+0(SB), Y10
+	VFMADD213PS  factorial6<>+0(SB), Y3, Y10
+	VFMADD213PS  factorial5<>+0(SB), Y3, Y10
+	VFMADD213PS  factorial4<>+0(SB), Y3, Y10
+	VFMADD213PS  factorial3<>+0(SB), Y3, Y10
+	VFMADD213PS  factorial2<>+0(SB), Y3, Y10
+	VFMADD213PS  factorial1<>+0(SB), Y3, Y10
+	VFMADD213PS  factorial1<>+0(SB), Y3, Y10
+	VPSLLD       $0x17, Y11, Y11
+	VMULPS       Y11, Y10, Y3
 	VMOVUPS      Y3, 64(AX)
 	VSUBPS       Y9, Y4, Y4
 
 	// e^x
-	VMOVUPS      least<>+0(SB), Y10
-	VMAXPS       Y4, Y10, Y4
-	VMOVUPS      log2e<>+0(SB), Y10
-	VFMADD213PS  round<>+0(SB), Y4, Y10
-	VSUBPS       round<>+0(SB), Y10, Y11
-	VFNMADD231PS ln2High<>+0(SB), Y11, Y4
-	VFNMADD231PS ln2Low<>+0(SB), Y11, Y4
-	VMOVUPS      factorial7<>+0(SB), Y11
-	VFMADD213PS  factorial6<>+0(SB), Y4, Y11
-	VFMADD213PS  factorial5<>+0(SB), Y4, Y11
-	VFMADD213PS  factorial4<>+0(SB), Y4, Y11
-	VFMADD213PS  factorial3<>+0(SB), Y4, Y11
-	VFMADD213PS  factorial2<>+0(SB), Y4, Y11
-	VFMADD213PS  factorial1<>+0(SB), Y4, Y11
-	VFMADD213PS  factorial1<>+0(SB), Y4, Y11
-	VPSLLD       $0x17, Y10, Y10
-	VMULPS       Y10, Y11, Y4
+	VMOVUPS      least<>+0(SB), Y11
+	VMAXPS       Y4, Y11, Y4
+	VMOVUPS      log2e<>+0(SB), Y11
+	VFMADD213PS  round<>+0(SB), Y4, Y11
+	VSUBPS       round<>+0(SB), Y11, Y10
+	VFNMADD231PS ln2High<>+0(SB), Y10, Y4
+	VFNMADD231PS ln2Low<>+0(SB), Y10, Y4
+	VMOVUPS      factorial7<>+0(SB), Y10
+	VFMADD213PS  factorial6<>+0(SB), Y4, Y10
+	VFMADD213PS  factorial5<>+0(SB), Y4, Y10
+	VFMADD213PS  factorial4<>+0(SB), Y4, Y10
+	VFMADD213PS  factorial3<>+0(SB), Y4, Y10
+	VFMADD213PS  factorial2<>+0(SB), Y4, Y10
+	VFMADD213PS  factorial1<>+0(SB), Y4, Y10
+	VFMADD213PS  factorial1<>+0(SB), Y4, Y10
+	VPSLLD       $0x17, Y11, Y11
+	VMULPS       Y11, Y10, Y4
 	VMOVUPS      Y4, 96(AX)
 	VADDPS       Y3, Y1, Y1
 	VADDPS       Y4, Y2, Y2
@@ -573,23 +573,23 @@ row:
 	VMOVSS X9, (DX)
 
 	// e^x
-	VMOVUPS      least<>+0(SB), X3
-	VMAXPS       X2, X3, X2
-	VMOVUPS      log2e<>+0(SB), X3
-	VFMADD213PS  round<>+0(SB), X2, X3
-	VSUBPS       round<>+0(SB), X3, X4
-	VFNMADD231PS ln2High<>+0(SB), X4, X2
-	VFNMADD231PS ln2Low<>+0(SB), X4, X2
-	VMOVUPS      factorial7<>+0(SB), X4
-	VFMADD213PS  factorial6<>+0(SB), X2, X4
-	VFMADD213PS  factorial5<>+0(SB), X2, X4
-	VFMADD213PS  factorial4<>+0(SB), X2, X4
-	VFMADD213PS  factorial3<>+0(SB), X2, X4
-	VFMADD213PS  factorial2<>+0(SB), X2, X4
-	VFMADD213PS  factorial1<>+0(SB), X2, X4
-	VFMADD213PS  factorial1<>+0(SB), X2, X4
-	VPSLLD       $0x17, X3, X3
-	VMULPS       X3, X4, X2
+	VMOVUPS      least<>+0(SB), X4
+	VMAXPS       X2, X4, X2
+	VMOVUPS      log2e<>+0(SB), X4
+	VFMADD213PS  round<>+0(SB), X2, X4
+	VSUBPS       round<>+0(SB), X4, X3
+	VFNMADD231PS ln2High<>+0(SB), X3, X2
+	VFNMADD231PS ln2Low<>+0(SB), X3, X2
+	VMOVUPS      factorial7<>+0(SB), X3
+	VFMADD213PS  factorial6<>+0(SB), X2, X3
+	VFMADD213PS  factorial5<>+0(SB), X2, X3
+	VFMADD213PS  factorial4<>+0(SB), X2, X3
+	VFMADD213PS  factorial3<>+0(SB), X2, X3
+	VFMADD213PS  factorial2<>+0(SB), X2, X3
+	VFMADD213PS  factorial1<>+0(SB), X2, X3
+	VFMADD213PS  factorial1<>+0(SB), X2, X3
+	VPSLLD       $0x17, X4, X4
+	VMULPS       X4, X3, X2
 	VMOVSS       X2, (SI)
 	VMULSS       (BX), X2, X2
 	VADDSS       X1, X2, X2

@@ -188,9 +188,9 @@ func TestSoftenShowsWhatIsWrong(t *testing.T) {
 	})
 }
 
-// values are a block of random values in panels, of which the positions from
-// count on are NaN.
-func values(rng *rand.Rand, typ kernels.Type, count, width int) (packed []byte, at func(t, e int) float64) {
+// values are a block of random values in panels, of which the positions
+// before from, and from count on, are NaN.
+func values(rng *rand.Rand, typ kernels.Type, from, count, width int) (packed []byte, at func(t, e int) float64) {
 	size := 4
 	if typ == kernels.F16 {
 		size = 2
@@ -200,7 +200,7 @@ func values(rng *rand.Rand, typ kernels.Type, count, width int) (packed []byte, 
 	for t := range panel.Tokens {
 		for e := range width {
 			v := float32(rng.NormFloat64())
-			if t >= count {
+			if t < from || t >= count {
 				v = nan
 			}
 			if typ == kernels.F16 {
@@ -224,15 +224,16 @@ func TestWeighIsWithinItsBoundOfFloat64(t *testing.T) {
 		for _, typ := range []kernels.Type{kernels.F32, kernels.F16} {
 			for count := 1; count <= panel.Tokens; count++ {
 				n, width := 1+rng.IntN(17), panel.Lanes*(1+rng.IntN(9))
-				v, at := values(rng, typ, count, width)
+				from := max(0, rng.IntN(2*count)-count)
+				v, at := values(rng, typ, from, count, width)
 				p, c, acc := randomFloats(rng, n*panel.Tokens), randomFloats(rng, n), randomFloats(rng, n*width+3)
 				before := append([]float32(nil), acc...)
-				k.Weigh(typ, v, count, p, c, acc, width)
+				k.Weigh(typ, v, from, count, p, c, acc, width)
 				for r := range n {
 					for e := range width {
 						want := float64(before[r*width+e]) * float64(c[r])
 						size := math.Abs(want)
-						for t := range count {
+						for t := from; t < count; t++ {
 							pv := float64(p[r*panel.Tokens+t]) * at(t, e)
 							want += pv
 							size += math.Abs(pv)
@@ -244,7 +245,7 @@ func TestWeighIsWithinItsBoundOfFloat64(t *testing.T) {
 
 				one := append([]float32(nil), before...)
 				for r := range n {
-					k.Weigh(typ, v, count, p[r*panel.Tokens:], c[r:r+1], one[r*width:], width)
+					k.Weigh(typ, v, from, count, p[r*panel.Tokens:], c[r:r+1], one[r*width:], width)
 				}
 				requireSame(t, acc, one, "%v, %d positions, %d rows one by one", typ, count, n)
 			}
@@ -313,13 +314,14 @@ func TestMistakesInAttentionPanic(t *testing.T) {
 			"short scores":    func() { k.Soften(f[:63:63], 1, 1, f[:2], f[:2], f[:2]) },
 			"short sums":      func() { k.Soften(f, 1, 1, f[:2], f[:1:1], f[:2]) },
 			"short factors":   func() { k.Soften(f, 1, 1, f[:2], f[:2], f[:1:1]) },
-			"no positions":    func() { k.Weigh(kernels.F16, v, 0, f, f[:1], f, 16) },
-			"many positions":  func() { k.Weigh(kernels.F16, v, 33, f, f[:1], f, 16) },
-			"short values":    func() { k.Weigh(kernels.F16, v[:1023:1023], 1, f, f[:1], f, 16) },
-			"broken panel":    func() { k.Weigh(kernels.F16, v, 1, f, f[:1], f, 24) },
-			"short weights":   func() { k.Weigh(kernels.F16, v, 1, f[:63:63], f[:2], f, 16) },
-			"short results":   func() { k.Weigh(kernels.F16, v, 1, f, f[:2], f[:31:31], 16) },
-			"integer values":  func() { k.Weigh(kernels.Q8_0, v, 1, f, f[:1], f, 16) },
+			"no positions":    func() { k.Weigh(kernels.F16, v, 0, 0, f, f[:1], f, 16) },
+			"none between":    func() { k.Weigh(kernels.F16, v, 3, 3, f, f[:1], f, 16) },
+			"many positions":  func() { k.Weigh(kernels.F16, v, 0, 33, f, f[:1], f, 16) },
+			"short values":    func() { k.Weigh(kernels.F16, v[:1023:1023], 0, 1, f, f[:1], f, 16) },
+			"broken panel":    func() { k.Weigh(kernels.F16, v, 0, 1, f, f[:1], f, 24) },
+			"short weights":   func() { k.Weigh(kernels.F16, v, 0, 1, f[:63:63], f[:2], f, 16) },
+			"short results":   func() { k.Weigh(kernels.F16, v, 0, 1, f, f[:2], f[:31:31], 16) },
+			"integer values":  func() { k.Weigh(kernels.Q8_0, v, 0, 1, f, f[:1], f, 16) },
 			"short keys":      func() { k.ExpandKeys(f[:511:511], v[:544]) },
 			"short expansion": func() { k.ExpandValues(f[:1023:1023], v[:1088], 1) },
 			"many values":     func() { k.ExpandValues(f, v[:1088], 33) },
@@ -327,7 +329,7 @@ func TestMistakesInAttentionPanic(t *testing.T) {
 			assert.Panics(t, mistake, name)
 		}
 		k.Soften(nil, 1, 1, nil, nil, nil)
-		k.Weigh(kernels.F32, nil, 1, nil, nil, nil, 16)
+		k.Weigh(kernels.F32, nil, 0, 1, nil, nil, nil, 16)
 	})
 }
 
@@ -351,10 +353,10 @@ func BenchmarkWeigh(b *testing.B) {
 		k := kernelsOf(b, level)
 		b.Run(level, func(b *testing.B) {
 			const n, width = 8, 64
-			v, _ := values(rng, kernels.F16, panel.Tokens, width)
+			v, _ := values(rng, kernels.F16, 0, panel.Tokens, width)
 			p, c, acc := randomFloats(rng, n*panel.Tokens), make([]float32, n), make([]float32, n*width)
 			for b.Loop() {
-				k.Weigh(kernels.F16, v, panel.Tokens, p, c, acc, width)
+				k.Weigh(kernels.F16, v, 0, panel.Tokens, p, c, acc, width)
 			}
 		})
 	}

@@ -1,30 +1,6 @@
 package panel
 
-import (
-	"math"
-
-	"github.com/leat-dev/leat/kernels"
-)
-
-// SwiGLU writes gate/(1+e^-gate)·up to dst, which may be either. A gate below 0
-// is taken as gate·e^gate/(1+e^gate), where nothing overflows; e^gate below
-// 2^-126.5 is 0. An infinite gate below 0 gives NaN.
-func (k *Kernels) SwiGLU(dst, gate, up []float32) {
-	k.swiglu(dst, gate[:len(dst)], up[:len(dst)])
-}
-
-func swiglu(dst, gate, up []float32) {
-	one := math.Float32bits(1)
-	for i, g := range gate {
-		bits := math.Float32bits(g)
-		power := exp(math.Float32frombits(bits | 1<<31))
-		// The power below 0, else 1: chosen by a mask, since a branch that goes
-		// either way would cost more than all the rest.
-		below := uint32(int32(bits) >> 31)
-		factor := math.Float32frombits(math.Float32bits(power)&below | one&^below)
-		dst[i] = float32(g*factor) / (1 + power) * up[i]
-	}
-}
+import "github.com/leat-dev/leat/kernels"
 
 // SumSquares returns the sum of squares in float64, the same at every level: of
 // 16 sums, the i-th takes the elements i, i+16, i+32 and so on, in order; then
@@ -51,6 +27,22 @@ func sumSquares(x []float32) float64 {
 	return sum[0]
 }
 
+// Sum returns the sum in float64, in the order of SumSquares.
+func (k *Kernels) Sum(x []float32) float64 { return k.sum(x) }
+
+func sum(x []float32) float64 {
+	var sum [16]float64
+	for i, v := range x {
+		sum[i%len(sum)] += float64(v)
+	}
+	for half := len(sum) / 2; half > 0; half /= 2 {
+		for i := range half {
+			sum[i] += sum[half+i]
+		}
+	}
+	return sum[0]
+}
+
 // Scale writes x·f·gain to dst, which may be x. All levels give the same bits.
 func (k *Kernels) Scale(dst, x, gain []float32, f float32) {
 	k.scale(dst, x[:len(dst)], gain[:len(dst)], f)
@@ -59,6 +51,36 @@ func (k *Kernels) Scale(dst, x, gain []float32, f float32) {
 func scale(dst, x, gain []float32, f float32) {
 	for i, v := range x {
 		dst[i] = float32(v*f) * gain[i]
+	}
+}
+
+// Standardize writes (x-mean)·f·gain to dst, which may be x. All levels give the
+// same bits.
+func (k *Kernels) Standardize(dst, x, gain []float32, mean, f float32) {
+	k.standardize(dst, x[:len(dst)], gain[:len(dst)], mean, f)
+}
+
+func standardize(dst, x, gain []float32, mean, f float32) {
+	for i, v := range x {
+		dst[i] = float32(float32(v-mean)*f) * gain[i]
+	}
+}
+
+// Multiply writes x·by to dst, which may be x. All levels give the same bits.
+func (k *Kernels) Multiply(dst, x []float32, by float32) { k.multiply(dst, x[:len(dst)], by) }
+
+func multiply(dst, x []float32, by float32) {
+	for i, v := range x {
+		dst[i] = v * by
+	}
+}
+
+// Subtract writes x-by to dst, which may be x. All levels give the same bits.
+func (k *Kernels) Subtract(dst, x []float32, by float32) { k.subtract(dst, x[:len(dst)], by) }
+
+func subtract(dst, x []float32, by float32) {
+	for i, v := range x {
+		dst[i] = v - by
 	}
 }
 

@@ -4,11 +4,6 @@
 
 package panel
 
-// swigluAVX512 is swiglu.
-//
-//go:noescape
-func swigluAVX512(dst []float32, gate []float32, up []float32)
-
 // scaleAVX512 is scale.
 //
 //go:noescape
@@ -18,6 +13,21 @@ func scaleAVX512(dst []float32, x []float32, gain []float32, f float32)
 //
 //go:noescape
 func divideAVX512(dst []float32, x []float32, by float32)
+
+// multiplyAVX512 is multiply.
+//
+//go:noescape
+func multiplyAVX512(dst []float32, x []float32, by float32)
+
+// subtractAVX512 is subtract.
+//
+//go:noescape
+func subtractAVX512(dst []float32, x []float32, by float32)
+
+// standardizeAVX512 is standardize.
+//
+//go:noescape
+func standardizeAVX512(dst []float32, x []float32, gain []float32, mean float32, f float32)
 
 // addAVX512 is add.
 //
@@ -29,15 +39,25 @@ func addAVX512(dst []float32, x []float32)
 //go:noescape
 func toF16AVX512(dst []uint16, x []float32)
 
+// sumAVX512 is sum.
+//
+//go:noescape
+func sumAVX512(x []float32) float64
+
 // sumSquaresAVX512 is sumSquares.
 //
 //go:noescape
 func sumSquaresAVX512(x []float32) float64
 
-// swigluAVX2 is swiglu.
+// largestAVX512 is largest.
 //
 //go:noescape
-func swigluAVX2(dst []float32, gate []float32, up []float32)
+func largestAVX512(x []float32) float32
+
+// findAVX512 is find.
+//
+//go:noescape
+func findAVX512(x []float32, v float32) int
 
 // scaleAVX2 is scale.
 //
@@ -49,6 +69,21 @@ func scaleAVX2(dst []float32, x []float32, gain []float32, f float32)
 //go:noescape
 func divideAVX2(dst []float32, x []float32, by float32)
 
+// multiplyAVX2 is multiply.
+//
+//go:noescape
+func multiplyAVX2(dst []float32, x []float32, by float32)
+
+// subtractAVX2 is subtract.
+//
+//go:noescape
+func subtractAVX2(dst []float32, x []float32, by float32)
+
+// standardizeAVX2 is standardize.
+//
+//go:noescape
+func standardizeAVX2(dst []float32, x []float32, gain []float32, mean float32, f float32)
+
 // addAVX2 is add.
 //
 //go:noescape
@@ -59,7 +94,22 @@ func addAVX2(dst []float32, x []float32)
 //go:noescape
 func toF16AVX2(dst []uint16, x []float32)
 
+// sumAVX2 is sum.
+//
+//go:noescape
+func sumAVX2(x []float32) float64
+
 // sumSquaresAVX2 is sumSquares.
 //
 //go:noescape
 func sumSquaresAVX2(x []float32) float64
+
+// largestAVX2 is largest.
+//
+//go:noescape
+func largestAVX2(x []float32) float32
+
+// findAVX2 is find.
+//
+//go:noescape
+func findAVX2(x []float32, v float32) int

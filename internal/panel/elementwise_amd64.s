@@ -4,220 +4,46 @@
 
 #include "textflag.h"
 
-// func swigluAVX512(dst []float32, gate []float32, up []float32)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·swigluAVX512(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), AX
-	MOVQ gate_base+24(FP), CX
-	MOVQ up_base+48(FP), DX
-	MOVQ dst_len+8(FP), BX
-	SUBQ $0x10, BX
-	JL   tail
+// func scaleAVX512(dst []float32, x []float32, gain []float32, f float32)
+// Requires: AVX, AVX512DQ, AVX512F, SSE
+TEXT ·scaleAVX512(SB), NOSPLIT, $0-76
+	MOVSS        f+72(FP), X0
+	VBROADCASTSS X0, Z0
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         gain_base+48(FP), DX
+	MOVQ         dst_len+8(FP), BX
+	SUBQ         $0x10, BX
+	JL           tail
 
 vector:
-	VMOVUPS (CX), Z0
-	VMOVUPS (DX), Z1
-	VORPS   signBits<>+0(SB), Z0, Z2
-
-	// e^x
-	VMOVUPS      least<>+0(SB), Z3
-	VMAXPS       Z2, Z3, Z2
-	VMOVUPS      log2e<>+0(SB), Z3
-	VFMADD213PS  round<>+0(SB), Z2, Z3
-	VSUBPS       round<>+0(SB), Z3, Z4
-	VFNMADD231PS ln2High<>+0(SB), Z4, Z2
-	VFNMADD231PS ln2Low<>+0(SB), Z4, Z2
-	VMOVUPS      factorial7<>+0(SB), Z4
-	VFMADD213PS  factorial6<>+0(SB), Z2, Z4
-	VFMADD213PS  factorial5<>+0(SB), Z2, Z4
-	VFMADD213PS  factorial4<>+0(SB), Z2, Z4
-	VFMADD213PS  factorial3<>+0(SB), Z2, Z4
-	VFMADD213PS  factorial2<>+0(SB), Z2, Z4
-	VFMADD213PS  factorial1<>+0(SB), Z2, Z4
-	VFMADD213PS  factorial1<>+0(SB), Z2, Z4
-	VPSLLD       $0x17, Z3, Z3
-	VMULPS       Z3, Z4, Z2
-	VPMOVD2M     Z0, K1
-	VMULPS       Z2, Z0, K1, Z0
-	VADDPS       factorial1<>+0(SB), Z2, Z2
-	VDIVPS       Z2, Z0, Z0
-	VMULPS       Z1, Z0, Z0
-	VMOVUPS      Z0, (AX)
-	ADDQ         $0x40, AX
-	ADDQ         $0x40, CX
-	ADDQ         $0x40, DX
-	SUBQ         $0x10, BX
-	JGE          vector
+	VMOVUPS (CX), Z1
+	VMULPS  Z0, Z1, Z1
+	VMOVUPS (DX), Z2
+	VMULPS  Z2, Z1, Z1
+	VMOVUPS Z1, (AX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	SUBQ    $0x10, BX
+	JGE     vector
 
 tail:
 	ADDQ      $0x10, BX
 	JZ        done
 	LEAQ      outside<>+0(SB), SI
 	NEGQ      BX
-	VMOVDQU32 256(SI)(BX*4), Z0
-	VPMOVD2M  Z0, K1
-	VMOVUPS.Z (CX), K1, Z0
-	VMOVUPS.Z (DX), K1, Z1
-	VORPS     signBits<>+0(SB), Z0, Z2
-
-	// e^x
-	VMOVUPS      least<>+0(SB), Z3
-	VMAXPS       Z2, Z3, Z2
-	VMOVUPS      log2e<>+0(SB), Z3
-	VFMADD213PS  round<>+0(SB), Z2, Z3
-	VSUBPS       round<>+0(SB), Z3, Z4
-	VFNMADD231PS ln2High<>+0(SB), Z4, Z2
-	VFNMADD231PS ln2Low<>+0(SB), Z4, Z2
-	VMOVUPS      factorial7<>+0(SB), Z4
-	VFMADD213PS  factorial6<>+0(SB), Z2, Z4
-	VFMADD213PS  factorial5<>+0(SB), Z2, Z4
-	VFMADD213PS  factorial4<>+0(SB), Z2, Z4
-	VFMADD213PS  factorial3<>+0(SB), Z2, Z4
-	VFMADD213PS  factorial2<>+0(SB), Z2, Z4
-	VFMADD213PS  factorial1<>+0(SB), Z2, Z4
-	VFMADD213PS  factorial1<>+0(SB), Z2, Z4
-	VPSLLD       $0x17, Z3, Z3
-	VMULPS       Z3, Z4, Z2
-	VPMOVD2M     Z0, K2
-	VMULPS       Z2, Z0, K2, Z0
-	VADDPS       factorial1<>+0(SB), Z2, Z2
-	VDIVPS       Z2, Z0, Z0
-	VMULPS       Z1, Z0, Z0
-	VMOVUPS      Z0, K1, (AX)
+	VMOVDQU32 256(SI)(BX*4), Z1
+	VPMOVD2M  Z1, K1
+	VMOVUPS.Z (CX), K1, Z1
+	VMULPS    Z0, Z1, Z1
+	VMOVUPS.Z (DX), K1, Z0
+	VMULPS    Z0, Z1, Z1
+	VMOVUPS   Z1, K1, (AX)
 
 done:
 	VZEROUPPER
 	RET
-
-DATA signBits<>+0(SB)/8, $0x8000000080000000
-DATA signBits<>+8(SB)/8, $0x8000000080000000
-DATA signBits<>+16(SB)/8, $0x8000000080000000
-DATA signBits<>+24(SB)/8, $0x8000000080000000
-DATA signBits<>+32(SB)/8, $0x8000000080000000
-DATA signBits<>+40(SB)/8, $0x8000000080000000
-DATA signBits<>+48(SB)/8, $0x8000000080000000
-DATA signBits<>+56(SB)/8, $0x8000000080000000
-GLOBL signBits<>(SB), RODATA|NOPTR, $64
-
-DATA least<>+0(SB)/8, $0xc2b00000c2b00000
-DATA least<>+8(SB)/8, $0xc2b00000c2b00000
-DATA least<>+16(SB)/8, $0xc2b00000c2b00000
-DATA least<>+24(SB)/8, $0xc2b00000c2b00000
-DATA least<>+32(SB)/8, $0xc2b00000c2b00000
-DATA least<>+40(SB)/8, $0xc2b00000c2b00000
-DATA least<>+48(SB)/8, $0xc2b00000c2b00000
-DATA least<>+56(SB)/8, $0xc2b00000c2b00000
-GLOBL least<>(SB), RODATA|NOPTR, $64
-
-DATA log2e<>+0(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA log2e<>+8(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA log2e<>+16(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA log2e<>+24(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA log2e<>+32(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA log2e<>+40(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA log2e<>+48(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA log2e<>+56(SB)/8, $0x3fb8aa3b3fb8aa3b
-GLOBL log2e<>(SB), RODATA|NOPTR, $64
-
-DATA round<>+0(SB)/8, $0x4b40007f4b40007f
-DATA round<>+8(SB)/8, $0x4b40007f4b40007f
-DATA round<>+16(SB)/8, $0x4b40007f4b40007f
-DATA round<>+24(SB)/8, $0x4b40007f4b40007f
-DATA round<>+32(SB)/8, $0x4b40007f4b40007f
-DATA round<>+40(SB)/8, $0x4b40007f4b40007f
-DATA round<>+48(SB)/8, $0x4b40007f4b40007f
-DATA round<>+56(SB)/8, $0x4b40007f4b40007f
-GLOBL round<>(SB), RODATA|NOPTR, $64
-
-DATA ln2High<>+0(SB)/8, $0x3f3170003f317000
-DATA ln2High<>+8(SB)/8, $0x3f3170003f317000
-DATA ln2High<>+16(SB)/8, $0x3f3170003f317000
-DATA ln2High<>+24(SB)/8, $0x3f3170003f317000
-DATA ln2High<>+32(SB)/8, $0x3f3170003f317000
-DATA ln2High<>+40(SB)/8, $0x3f3170003f317000
-DATA ln2High<>+48(SB)/8, $0x3f3170003f317000
-DATA ln2High<>+56(SB)/8, $0x3f3170003f317000
-GLOBL ln2High<>(SB), RODATA|NOPTR, $64
-
-DATA ln2Low<>+0(SB)/8, $0x3805fdf43805fdf4
-DATA ln2Low<>+8(SB)/8, $0x3805fdf43805fdf4
-DATA ln2Low<>+16(SB)/8, $0x3805fdf43805fdf4
-DATA ln2Low<>+24(SB)/8, $0x3805fdf43805fdf4
-DATA ln2Low<>+32(SB)/8, $0x3805fdf43805fdf4
-DATA ln2Low<>+40(SB)/8, $0x3805fdf43805fdf4
-DATA ln2Low<>+48(SB)/8, $0x3805fdf43805fdf4
-DATA ln2Low<>+56(SB)/8, $0x3805fdf43805fdf4
-GLOBL ln2Low<>(SB), RODATA|NOPTR, $64
-
-DATA factorial7<>+0(SB)/8, $0x39500d0139500d01
-DATA factorial7<>+8(SB)/8, $0x39500d0139500d01
-DATA factorial7<>+16(SB)/8, $0x39500d0139500d01
-DATA factorial7<>+24(SB)/8, $0x39500d0139500d01
-DATA factorial7<>+32(SB)/8, $0x39500d0139500d01
-DATA factorial7<>+40(SB)/8, $0x39500d0139500d01
-DATA factorial7<>+48(SB)/8, $0x39500d0139500d01
-DATA factorial7<>+56(SB)/8, $0x39500d0139500d01
-GLOBL factorial7<>(SB), RODATA|NOPTR, $64
-
-DATA factorial6<>+0(SB)/8, $0x3ab60b613ab60b61
-DATA factorial6<>+8(SB)/8, $0x3ab60b613ab60b61
-DATA factorial6<>+16(SB)/8, $0x3ab60b613ab60b61
-DATA factorial6<>+24(SB)/8, $0x3ab60b613ab60b61
-DATA factorial6<>+32(SB)/8, $0x3ab60b613ab60b61
-DATA factorial6<>+40(SB)/8, $0x3ab60b613ab60b61
-DATA factorial6<>+48(SB)/8, $0x3ab60b613ab60b61
-DATA factorial6<>+56(SB)/8, $0x3ab60b613ab60b61
-GLOBL factorial6<>(SB), RODATA|NOPTR, $64
-
-DATA factorial5<>+0(SB)/8, $0x3c0888893c088889
-DATA factorial5<>+8(SB)/8, $0x3c0888893c088889
-DATA factorial5<>+16(SB)/8, $0x3c0888893c088889
-DATA factorial5<>+24(SB)/8, $0x3c0888893c088889
-DATA factorial5<>+32(SB)/8, $0x3c0888893c088889
-DATA factorial5<>+40(SB)/8, $0x3c0888893c088889
-DATA factorial5<>+48(SB)/8, $0x3c0888893c088889
-DATA factorial5<>+56(SB)/8, $0x3c0888893c088889
-GLOBL factorial5<>(SB), RODATA|NOPTR, $64
-
-DATA factorial4<>+0(SB)/8, $0x3d2aaaab3d2aaaab
-DATA factorial4<>+8(SB)/8, $0x3d2aaaab3d2aaaab
-DATA factorial4<>+16(SB)/8, $0x3d2aaaab3d2aaaab
-DATA factorial4<>+24(SB)/8, $0x3d2aaaab3d2aaaab
-DATA factorial4<>+32(SB)/8, $0x3d2aaaab3d2aaaab
-DATA factorial4<>+40(SB)/8, $0x3d2aaaab3d2aaaab
-DATA factorial4<>+48(SB)/8, $0x3d2aaaab3d2aaaab
-DATA factorial4<>+56(SB)/8, $0x3d2aaaab3d2aaaab
-GLOBL factorial4<>(SB), RODATA|NOPTR, $64
-
-DATA factorial3<>+0(SB)/8, $0x3e2aaaab3e2aaaab
-DATA factorial3<>+8(SB)/8, $0x3e2aaaab3e2aaaab
-DATA factorial3<>+16(SB)/8, $0x3e2aaaab3e2aaaab
-DATA factorial3<>+24(SB)/8, $0x3e2aaaab3e2aaaab
-DATA factorial3<>+32(SB)/8, $0x3e2aaaab3e2aaaab
-DATA factorial3<>+40(SB)/8, $0x3e2aaaab3e2aaaab
-DATA factorial3<>+48(SB)/8, $0x3e2aaaab3e2aaaab
-DATA factorial3<>+56(SB)/8, $0x3e2aaaab3e2aaaab
-GLOBL factorial3<>(SB), RODATA|NOPTR, $64
-
-DATA factorial2<>+0(SB)/8, $0x3f0000003f000000
-DATA factorial2<>+8(SB)/8, $0x3f0000003f000000
-DATA factorial2<>+16(SB)/8, $0x3f0000003f000000
-DATA factorial2<>+24(SB)/8, $0x3f0000003f000000
-DATA factorial2<>+32(SB)/8, $0x3f0000003f000000
-DATA factorial2<>+40(SB)/8, $0x3f0000003f000000
-DATA factorial2<>+48(SB)/8, $0x3f0000003f000000
-DATA factorial2<>+56(SB)/8, $0x3f0000003f000000
-GLOBL factorial2<>(SB), RODATA|NOPTR, $64
-
-DATA factorial1<>+0(SB)/8, $0x3f8000003f800000
-DATA factorial1<>+8(SB)/8, $0x3f8000003f800000
-DATA factorial1<>+16(SB)/8, $0x3f8000003f800000
-DATA factorial1<>+24(SB)/8, $0x3f8000003f800000
-DATA factorial1<>+32(SB)/8, $0x3f8000003f800000
-DATA factorial1<>+40(SB)/8, $0x3f8000003f800000
-DATA factorial1<>+48(SB)/8, $0x3f8000003f800000
-DATA factorial1<>+56(SB)/8, $0x3f8000003f800000
-GLOBL factorial1<>(SB), RODATA|NOPTR, $64
 
 DATA outside<>+0(SB)/4, $0x00000000
 DATA outside<>+4(SB)/4, $0x00000000
@@ -317,47 +143,6 @@ DATA outside<>+376(SB)/4, $0x00000000
 DATA outside<>+380(SB)/4, $0x00000000
 GLOBL outside<>(SB), RODATA|NOPTR, $384
 
-// func scaleAVX512(dst []float32, x []float32, gain []float32, f float32)
-// Requires: AVX, AVX512DQ, AVX512F, SSE
-TEXT ·scaleAVX512(SB), NOSPLIT, $0-76
-	MOVSS        f+72(FP), X0
-	VBROADCASTSS X0, Z0
-	MOVQ         dst_base+0(FP), AX
-	MOVQ         x_base+24(FP), CX
-	MOVQ         gain_base+48(FP), DX
-	MOVQ         dst_len+8(FP), BX
-	SUBQ         $0x10, BX
-	JL           tail
-
-vector:
-	VMOVUPS (CX), Z1
-	VMULPS  Z0, Z1, Z1
-	VMOVUPS (DX), Z2
-	VMULPS  Z2, Z1, Z1
-	VMOVUPS Z1, (AX)
-	ADDQ    $0x40, AX
-	ADDQ    $0x40, CX
-	ADDQ    $0x40, DX
-	SUBQ    $0x10, BX
-	JGE     vector
-
-tail:
-	ADDQ      $0x10, BX
-	JZ        done
-	LEAQ      outside<>+0(SB), SI
-	NEGQ      BX
-	VMOVDQU32 256(SI)(BX*4), Z1
-	VPMOVD2M  Z1, K1
-	VMOVUPS.Z (CX), K1, Z1
-	VMULPS    Z0, Z1, Z1
-	VMOVUPS.Z (DX), K1, Z0
-	VMULPS    Z0, Z1, Z1
-	VMOVUPS   Z1, K1, (AX)
-
-done:
-	VZEROUPPER
-	RET
-
 // func divideAVX512(dst []float32, x []float32, by float32)
 // Requires: AVX, AVX512DQ, AVX512F, SSE
 TEXT ·divideAVX512(SB), NOSPLIT, $0-52
@@ -388,6 +173,121 @@ tail:
 	VMOVUPS.Z (CX), K1, Z1
 	VDIVPS    Z0, Z1, Z1
 	VMOVUPS   Z1, K1, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func multiplyAVX512(dst []float32, x []float32, by float32)
+// Requires: AVX, AVX512DQ, AVX512F, SSE
+TEXT ·multiplyAVX512(SB), NOSPLIT, $0-52
+	MOVSS        by+48(FP), X0
+	VBROADCASTSS X0, Z0
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         dst_len+8(FP), DX
+	SUBQ         $0x10, DX
+	JL           tail
+
+vector:
+	VMOVUPS (CX), Z1
+	VMULPS  Z0, Z1, Z1
+	VMOVUPS Z1, (AX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	SUBQ    $0x10, DX
+	JGE     vector
+
+tail:
+	ADDQ      $0x10, DX
+	JZ        done
+	LEAQ      outside<>+0(SB), BX
+	NEGQ      DX
+	VMOVDQU32 256(BX)(DX*4), Z1
+	VPMOVD2M  Z1, K1
+	VMOVUPS.Z (CX), K1, Z1
+	VMULPS    Z0, Z1, Z1
+	VMOVUPS   Z1, K1, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func subtractAVX512(dst []float32, x []float32, by float32)
+// Requires: AVX, AVX512DQ, AVX512F, SSE
+TEXT ·subtractAVX512(SB), NOSPLIT, $0-52
+	MOVSS        by+48(FP), X0
+	VBROADCASTSS X0, Z0
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         dst_len+8(FP), DX
+	SUBQ         $0x10, DX
+	JL           tail
+
+vector:
+	VMOVUPS (CX), Z1
+	VSUBPS  Z0, Z1, Z1
+	VMOVUPS Z1, (AX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	SUBQ    $0x10, DX
+	JGE     vector
+
+tail:
+	ADDQ      $0x10, DX
+	JZ        done
+	LEAQ      outside<>+0(SB), BX
+	NEGQ      DX
+	VMOVDQU32 256(BX)(DX*4), Z1
+	VPMOVD2M  Z1, K1
+	VMOVUPS.Z (CX), K1, Z1
+	VSUBPS    Z0, Z1, Z1
+	VMOVUPS   Z1, K1, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func standardizeAVX512(dst []float32, x []float32, gain []float32, mean float32, f float32)
+// Requires: AVX, AVX512DQ, AVX512F, SSE
+TEXT ·standardizeAVX512(SB), NOSPLIT, $0-80
+	MOVSS        mean+72(FP), X0
+	VBROADCASTSS X0, Z0
+	MOVSS        f+76(FP), X1
+	VBROADCASTSS X1, Z1
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         gain_base+48(FP), DX
+	MOVQ         dst_len+8(FP), BX
+	SUBQ         $0x10, BX
+	JL           tail
+
+vector:
+	VMOVUPS (CX), Z2
+	VSUBPS  Z0, Z2, Z2
+	VMULPS  Z1, Z2, Z2
+	VMOVUPS (DX), Z3
+	VMULPS  Z3, Z2, Z2
+	VMOVUPS Z2, (AX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	SUBQ    $0x10, BX
+	JGE     vector
+
+tail:
+	ADDQ      $0x10, BX
+	JZ        done
+	LEAQ      outside<>+0(SB), SI
+	NEGQ      BX
+	VMOVDQU32 256(SI)(BX*4), Z2
+	VPMOVD2M  Z2, K1
+	VMOVUPS.Z (CX), K1, Z2
+	VSUBPS    Z0, Z2, Z2
+	VMULPS    Z1, Z2, Z2
+	VMOVUPS.Z (DX), K1, Z0
+	VMULPS    Z0, Z2, Z2
+	VMOVUPS   Z2, K1, (AX)
 
 done:
 	VZEROUPPER
@@ -445,6 +345,53 @@ sixteen:
 	VZEROUPPER
 	RET
 
+// func sumAVX512(x []float32) float64
+// Requires: AVX, AVX512DQ, AVX512F, SSE2
+TEXT ·sumAVX512(SB), NOSPLIT, $0-32
+	MOVQ   x_base+0(FP), AX
+	MOVQ   x_len+8(FP), CX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	SUBQ   $0x10, CX
+	JL     tail
+
+sixteen:
+	VMOVUPS       (AX), Z2
+	VCVTPS2PD     Y2, Z3
+	VEXTRACTF32X8 $0x01, Z2, Y2
+	VCVTPS2PD     Y2, Z2
+	VADDPD        Z3, Z0, Z0
+	VADDPD        Z2, Z1, Z1
+	ADDQ          $0x00000040, AX
+	SUBQ          $0x10, CX
+	JGE           sixteen
+
+tail:
+	ADDQ          $0x10, CX
+	JZ            summed
+	LEAQ          outside<>+0(SB), DX
+	NEGQ          CX
+	VMOVDQU32     256(DX)(CX*4), Z2
+	VPMOVD2M      Z2, K1
+	VMOVUPS.Z     (AX), K1, Z2
+	VCVTPS2PD     Y2, Z3
+	VEXTRACTF32X8 $0x01, Z2, Y2
+	VCVTPS2PD     Y2, Z2
+	VADDPD        Z3, Z0, Z0
+	VADDPD        Z2, Z1, Z1
+
+summed:
+	VADDPD        Z1, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPD        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPD        X1, X0, X0
+	VPSHUFD       $0x4e, X0, X1
+	VADDPD        X1, X0, X0
+	MOVSD         X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
 // func sumSquaresAVX512(x []float32) float64
 // Requires: AVX, AVX512DQ, AVX512F, SSE2
 TEXT ·sumSquaresAVX512(SB), NOSPLIT, $0-32
@@ -492,87 +439,127 @@ summed:
 	VZEROUPPER
 	RET
 
-// func swigluAVX2(dst []float32, gate []float32, up []float32)
-// Requires: AVX, AVX2, FMA3
-TEXT ·swigluAVX2(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), AX
-	MOVQ gate_base+24(FP), CX
-	MOVQ up_base+48(FP), DX
-	MOVQ dst_len+8(FP), BX
-	SUBQ $0x08, BX
+// func largestAVX512(x []float32) float32
+// Requires: AVX, AVX512DQ, AVX512F, SSE
+TEXT ·largestAVX512(SB), NOSPLIT, $0-28
+	MOVQ    x_base+0(FP), AX
+	MOVQ    x_len+8(FP), CX
+	VMOVUPS infinityBelow<>+0(SB), Z0
+	VMOVUPS infinityBelow<>+0(SB), Z1
+	VMOVUPS infinityBelow<>+0(SB), Z2
+	VMOVUPS infinityBelow<>+0(SB), Z3
+	SUBQ    $0x40, CX
+	JL      rest
+
+many:
+	VMOVUPS (AX), Z4
+	VMAXPS  Z0, Z4, Z0
+	VMOVUPS 64(AX), Z4
+	VMAXPS  Z1, Z4, Z1
+	VMOVUPS 128(AX), Z4
+	VMAXPS  Z2, Z4, Z2
+	VMOVUPS 192(AX), Z4
+	VMAXPS  Z3, Z4, Z3
+	ADDQ    $0x00000100, AX
+	SUBQ    $0x40, CX
+	JGE     many
+
+rest:
+	ADDQ $0x40, CX
+	SUBQ $0x10, CX
 	JL   tail
 
 vector:
-	VMOVUPS (CX), Y0
-	VMOVUPS (DX), Y1
-	VORPS   signBits<>+0(SB), Y0, Y2
-
-	// e^x
-	VMOVUPS      least<>+0(SB), Y3
-	VMAXPS       Y2, Y3, Y2
-	VMOVUPS      log2e<>+0(SB), Y3
-	VFMADD213PS  round<>+0(SB), Y2, Y3
-	VSUBPS       round<>+0(SB), Y3, Y4
-	VFNMADD231PS ln2High<>+0(SB), Y4, Y2
-	VFNMADD231PS ln2Low<>+0(SB), Y4, Y2
-	VMOVUPS      factorial7<>+0(SB), Y4
-	VFMADD213PS  factorial6<>+0(SB), Y2, Y4
-	VFMADD213PS  factorial5<>+0(SB), Y2, Y4
-	VFMADD213PS  factorial4<>+0(SB), Y2, Y4
-	VFMADD213PS  factorial3<>+0(SB), Y2, Y4
-	VFMADD213PS  factorial2<>+0(SB), Y2, Y4
-	VFMADD213PS  factorial1<>+0(SB), Y2, Y4
-	VFMADD213PS  factorial1<>+0(SB), Y2, Y4
-	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y4, Y2
-	VMULPS       Y2, Y0, Y3
-	VBLENDVPS    Y0, Y3, Y0, Y0
-	VADDPS       factorial1<>+0(SB), Y2, Y2
-	VDIVPS       Y2, Y0, Y0
-	VMULPS       Y1, Y0, Y0
-	VMOVUPS      Y0, (AX)
-	ADDQ         $0x20, AX
-	ADDQ         $0x20, CX
-	ADDQ         $0x20, DX
-	SUBQ         $0x08, BX
-	JGE          vector
+	VMOVUPS (AX), Z4
+	VMAXPS  Z0, Z4, Z0
+	ADDQ    $0x40, AX
+	SUBQ    $0x10, CX
+	JGE     vector
 
 tail:
-	ADDQ       $0x08, BX
-	JZ         done
-	LEAQ       outside<>+0(SB), SI
-	NEGQ       BX
-	VMOVDQU    256(SI)(BX*4), Y0
-	VMASKMOVPS (CX), Y0, Y1
-	VMASKMOVPS (DX), Y0, Y2
-	VORPS      signBits<>+0(SB), Y1, Y3
-
-	// e^x
-	VMOVUPS      least<>+0(SB), Y4
-	VMAXPS       Y3, Y4, Y3
-	VMOVUPS      log2e<>+0(SB), Y4
-	VFMADD213PS  round<>+0(SB), Y3, Y4
-	VSUBPS       round<>+0(SB), Y4, Y5
-	VFNMADD231PS ln2High<>+0(SB), Y5, Y3
-	VFNMADD231PS ln2Low<>+0(SB), Y5, Y3
-	VMOVUPS      factorial7<>+0(SB), Y5
-	VFMADD213PS  factorial6<>+0(SB), Y3, Y5
-	VFMADD213PS  factorial5<>+0(SB), Y3, Y5
-	VFMADD213PS  factorial4<>+0(SB), Y3, Y5
-	VFMADD213PS  factorial3<>+0(SB), Y3, Y5
-	VFMADD213PS  factorial2<>+0(SB), Y3, Y5
-	VFMADD213PS  factorial1<>+0(SB), Y3, Y5
-	VFMADD213PS  factorial1<>+0(SB), Y3, Y5
-	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y5, Y3
-	VMULPS       Y3, Y1, Y4
-	VBLENDVPS    Y1, Y4, Y1, Y1
-	VADDPS       factorial1<>+0(SB), Y3, Y3
-	VDIVPS       Y3, Y1, Y1
-	VMULPS       Y2, Y1, Y1
-	VMASKMOVPS   Y1, Y0, (AX)
+	ADDQ      $0x10, CX
+	JZ        done
+	LEAQ      outside<>+0(SB), DX
+	NEGQ      CX
+	VMOVDQU32 256(DX)(CX*4), Z4
+	VPMOVD2M  Z4, K1
+	VMOVUPS.Z (AX), K1, Z4
+	VADDPS    128(DX)(CX*4), Z4, Z4
+	VMAXPS    Z0, Z4, Z0
 
 done:
+	VMAXPS        Z2, Z0, Z0
+	VMAXPS        Z3, Z1, Z1
+	VMAXPS        Z1, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VMAXPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VMAXPS        X1, X0, X0
+	VPSHUFD       $0x4e, X0, X1
+	VMAXPS        X1, X0, X0
+	VPSHUFD       $0xb1, X0, X1
+	VMAXPS        X1, X0, X0
+	MOVSS         X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+DATA infinityBelow<>+0(SB)/8, $0xff800000ff800000
+DATA infinityBelow<>+8(SB)/8, $0xff800000ff800000
+DATA infinityBelow<>+16(SB)/8, $0xff800000ff800000
+DATA infinityBelow<>+24(SB)/8, $0xff800000ff800000
+DATA infinityBelow<>+32(SB)/8, $0xff800000ff800000
+DATA infinityBelow<>+40(SB)/8, $0xff800000ff800000
+DATA infinityBelow<>+48(SB)/8, $0xff800000ff800000
+DATA infinityBelow<>+56(SB)/8, $0xff800000ff800000
+GLOBL infinityBelow<>(SB), RODATA|NOPTR, $64
+
+// func findAVX512(x []float32, v float32) int
+// Requires: AVX, AVX512DQ, AVX512F, CMOV, SSE
+TEXT ·findAVX512(SB), NOSPLIT, $0-40
+	MOVQ         x_base+0(FP), AX
+	MOVQ         x_len+8(FP), CX
+	MOVSS        v+24(FP), X0
+	VBROADCASTSS X0, Z0
+	XORQ         DX, DX
+	MOVQ         CX, BX
+	SUBQ         $0x10, BX
+	JL           tail
+
+vector:
+	VMOVUPS (AX)(DX*4), Z1
+	VCMPPS  $0x00, Z1, Z0, K1
+	KMOVW   K1, SI
+	TESTL   SI, SI
+	JNZ     found
+	ADDQ    $0x10, DX
+	SUBQ    $0x10, BX
+	JGE     vector
+
+tail:
+	ADDQ      $0x10, BX
+	JZ        none
+	LEAQ      outside<>+0(SB), SI
+	NEGQ      BX
+	VMOVDQU32 256(SI)(BX*4), Z1
+	VPMOVD2M  Z1, K1
+	VMOVUPS.Z (AX)(DX*4), K1, Z1
+	VCMPPS    $0x00, Z1, Z0, K1
+	KMOVW     K1, SI
+	TESTL     SI, SI
+	JNZ       found
+
+none:
+	MOVQ CX, DX
+	JMP  done
+
+found:
+	BSFL    SI, SI
+	ADDQ    SI, DX
+	CMPQ    DX, CX
+	CMOVQGT CX, DX
+
+done:
+	MOVQ DX, ret+32(FP)
 	VZEROUPPER
 	RET
 
@@ -650,6 +637,118 @@ done:
 	VZEROUPPER
 	RET
 
+// func multiplyAVX2(dst []float32, x []float32, by float32)
+// Requires: AVX, AVX2, SSE
+TEXT ·multiplyAVX2(SB), NOSPLIT, $0-52
+	MOVSS        by+48(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         dst_len+8(FP), DX
+	SUBQ         $0x08, DX
+	JL           tail
+
+vector:
+	VMOVUPS (CX), Y1
+	VMULPS  Y0, Y1, Y1
+	VMOVUPS Y1, (AX)
+	ADDQ    $0x20, AX
+	ADDQ    $0x20, CX
+	SUBQ    $0x08, DX
+	JGE     vector
+
+tail:
+	ADDQ       $0x08, DX
+	JZ         done
+	LEAQ       outside<>+0(SB), BX
+	NEGQ       DX
+	VMOVDQU    256(BX)(DX*4), Y1
+	VMASKMOVPS (CX), Y1, Y2
+	VMULPS     Y0, Y2, Y2
+	VMASKMOVPS Y2, Y1, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func subtractAVX2(dst []float32, x []float32, by float32)
+// Requires: AVX, AVX2, SSE
+TEXT ·subtractAVX2(SB), NOSPLIT, $0-52
+	MOVSS        by+48(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         dst_len+8(FP), DX
+	SUBQ         $0x08, DX
+	JL           tail
+
+vector:
+	VMOVUPS (CX), Y1
+	VSUBPS  Y0, Y1, Y1
+	VMOVUPS Y1, (AX)
+	ADDQ    $0x20, AX
+	ADDQ    $0x20, CX
+	SUBQ    $0x08, DX
+	JGE     vector
+
+tail:
+	ADDQ       $0x08, DX
+	JZ         done
+	LEAQ       outside<>+0(SB), BX
+	NEGQ       DX
+	VMOVDQU    256(BX)(DX*4), Y1
+	VMASKMOVPS (CX), Y1, Y2
+	VSUBPS     Y0, Y2, Y2
+	VMASKMOVPS Y2, Y1, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func standardizeAVX2(dst []float32, x []float32, gain []float32, mean float32, f float32)
+// Requires: AVX, AVX2, SSE
+TEXT ·standardizeAVX2(SB), NOSPLIT, $0-80
+	MOVSS        mean+72(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVSS        f+76(FP), X1
+	VBROADCASTSS X1, Y1
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         gain_base+48(FP), DX
+	MOVQ         dst_len+8(FP), BX
+	SUBQ         $0x08, BX
+	JL           tail
+
+vector:
+	VMOVUPS (CX), Y2
+	VSUBPS  Y0, Y2, Y2
+	VMULPS  Y1, Y2, Y2
+	VMOVUPS (DX), Y3
+	VMULPS  Y3, Y2, Y2
+	VMOVUPS Y2, (AX)
+	ADDQ    $0x20, AX
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, DX
+	SUBQ    $0x08, BX
+	JGE     vector
+
+tail:
+	ADDQ       $0x08, BX
+	JZ         done
+	LEAQ       outside<>+0(SB), SI
+	NEGQ       BX
+	VMOVDQU    256(SI)(BX*4), Y2
+	VMASKMOVPS (CX), Y2, Y3
+	VSUBPS     Y0, Y3, Y3
+	VMULPS     Y1, Y3, Y3
+	VMASKMOVPS (DX), Y2, Y0
+	VMULPS     Y0, Y3, Y3
+	VMASKMOVPS Y3, Y2, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
 // func addAVX2(dst []float32, x []float32)
 // Requires: AVX
 TEXT ·addAVX2(SB), NOSPLIT, $0-48
@@ -700,6 +799,67 @@ sixteen:
 	ADDQ      $0x20, AX
 	SUBQ      $0x10, DX
 	JNZ       sixteen
+	VZEROUPPER
+	RET
+
+// func sumAVX2(x []float32) float64
+// Requires: AVX, AVX2, SSE2
+TEXT ·sumAVX2(SB), NOSPLIT, $0-32
+	MOVQ  x_base+0(FP), AX
+	MOVQ  x_len+8(FP), CX
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	SUBQ  $0x10, CX
+	JL    tail
+
+sixteen:
+	VMOVUPS      (AX), Y4
+	VCVTPS2PD    X4, Y5
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTPS2PD    X4, Y4
+	VADDPD       Y5, Y0, Y0
+	VADDPD       Y4, Y1, Y1
+	VMOVUPS      32(AX), Y4
+	VCVTPS2PD    X4, Y5
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTPS2PD    X4, Y4
+	VADDPD       Y5, Y2, Y2
+	VADDPD       Y4, Y3, Y3
+	ADDQ         $0x00000040, AX
+	SUBQ         $0x10, CX
+	JGE          sixteen
+
+tail:
+	ADDQ         $0x10, CX
+	JZ           summed
+	LEAQ         outside<>+0(SB), DX
+	NEGQ         CX
+	VMOVDQU      256(DX)(CX*4), Y4
+	VMASKMOVPS   (AX), Y4, Y4
+	VCVTPS2PD    X4, Y5
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTPS2PD    X4, Y4
+	VADDPD       Y5, Y0, Y0
+	VADDPD       Y4, Y1, Y1
+	VMOVDQU      288(DX)(CX*4), Y4
+	VMASKMOVPS   32(AX), Y4, Y4
+	VCVTPS2PD    X4, Y5
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTPS2PD    X4, Y4
+	VADDPD       Y5, Y2, Y2
+	VADDPD       Y4, Y3, Y3
+
+summed:
+	VADDPD       Y2, Y0, Y0
+	VADDPD       Y3, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VADDPD       X1, X0, X0
+	MOVSD        X0, ret+24(FP)
 	VZEROUPPER
 	RET
 
@@ -761,5 +921,131 @@ summed:
 	VPSHUFD      $0x4e, X0, X1
 	VADDPD       X1, X0, X0
 	MOVSD        X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func largestAVX2(x []float32) float32
+// Requires: AVX, SSE
+TEXT ·largestAVX2(SB), NOSPLIT, $0-28
+	MOVQ    x_base+0(FP), AX
+	MOVQ    x_len+8(FP), CX
+	VMOVUPS infinityBelow<>+0(SB), Y0
+	VMOVUPS infinityBelow<>+0(SB), Y1
+	VMOVUPS infinityBelow<>+0(SB), Y2
+	VMOVUPS infinityBelow<>+0(SB), Y3
+	VMOVUPS infinityBelow<>+0(SB), Y4
+	VMOVUPS infinityBelow<>+0(SB), Y5
+	VMOVUPS infinityBelow<>+0(SB), Y6
+	VMOVUPS infinityBelow<>+0(SB), Y7
+	SUBQ    $0x40, CX
+	JL      rest
+
+many:
+	VMOVUPS (AX), Y8
+	VMAXPS  Y0, Y8, Y0
+	VMOVUPS 32(AX), Y8
+	VMAXPS  Y1, Y8, Y1
+	VMOVUPS 64(AX), Y8
+	VMAXPS  Y2, Y8, Y2
+	VMOVUPS 96(AX), Y8
+	VMAXPS  Y3, Y8, Y3
+	VMOVUPS 128(AX), Y8
+	VMAXPS  Y4, Y8, Y4
+	VMOVUPS 160(AX), Y8
+	VMAXPS  Y5, Y8, Y5
+	VMOVUPS 192(AX), Y8
+	VMAXPS  Y6, Y8, Y6
+	VMOVUPS 224(AX), Y8
+	VMAXPS  Y7, Y8, Y7
+	ADDQ    $0x00000100, AX
+	SUBQ    $0x40, CX
+	JGE     many
+
+rest:
+	ADDQ $0x40, CX
+	SUBQ $0x08, CX
+	JL   tail
+
+vector:
+	VMOVUPS (AX), Y8
+	VMAXPS  Y0, Y8, Y0
+	ADDQ    $0x20, AX
+	SUBQ    $0x08, CX
+	JGE     vector
+
+tail:
+	ADDQ       $0x08, CX
+	JZ         done
+	LEAQ       outside<>+0(SB), DX
+	NEGQ       CX
+	VMOVDQU    256(DX)(CX*4), Y8
+	VMASKMOVPS (AX), Y8, Y8
+	VADDPS     128(DX)(CX*4), Y8, Y8
+	VMAXPS     Y0, Y8, Y0
+
+done:
+	VMAXPS       Y4, Y0, Y0
+	VMAXPS       Y5, Y1, Y1
+	VMAXPS       Y6, Y2, Y2
+	VMAXPS       Y7, Y3, Y3
+	VMAXPS       Y2, Y0, Y0
+	VMAXPS       Y3, Y1, Y1
+	VMAXPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VMAXPS       X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VMAXPS       X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VMAXPS       X1, X0, X0
+	MOVSS        X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func findAVX2(x []float32, v float32) int
+// Requires: AVX, AVX2, CMOV, SSE
+TEXT ·findAVX2(SB), NOSPLIT, $0-40
+	MOVQ         x_base+0(FP), AX
+	MOVQ         x_len+8(FP), CX
+	MOVSS        v+24(FP), X0
+	VBROADCASTSS X0, Y0
+	XORQ         DX, DX
+	MOVQ         CX, BX
+	SUBQ         $0x08, BX
+	JL           tail
+
+vector:
+	VMOVUPS   (AX)(DX*4), Y1
+	VCMPPS    $0x00, Y1, Y0, Y1
+	VMOVMSKPS Y1, SI
+	TESTL     SI, SI
+	JNZ       found
+	ADDQ      $0x08, DX
+	SUBQ      $0x08, BX
+	JGE       vector
+
+tail:
+	ADDQ       $0x08, BX
+	JZ         none
+	LEAQ       outside<>+0(SB), SI
+	NEGQ       BX
+	VMOVDQU    256(SI)(BX*4), Y1
+	VMASKMOVPS (AX)(DX*4), Y1, Y1
+	VCMPPS     $0x00, Y1, Y0, Y1
+	VMOVMSKPS  Y1, SI
+	TESTL      SI, SI
+	JNZ        found
+
+none:
+	MOVQ CX, DX
+	JMP  done
+
+found:
+	BSFL    SI, SI
+	ADDQ    SI, DX
+	CMPQ    DX, CX
+	CMOVQGT CX, DX
+
+done:
+	MOVQ DX, ret+32(FP)
 	VZEROUPPER
 	RET

@@ -75,57 +75,32 @@ func TestElementwiseKernelsAreExact(t *testing.T) {
 			k.Add(sum, x[1])
 			copy(dst, sum)
 		}, func(x []float32) float32 { return x[0] + x[1] })
-		// Alone, an element has the bits that it has among others.
-		requireEach(t, "SwiGLU", 2, func(dst []float32, x [][]float32) { k.SwiGLU(dst, x[0], x[1]) },
-			func(x []float32) float32 {
-				y := []float32{0}
-				k.SwiGLU(y, x[:1], x[1:])
-				return y[0]
-			})
+		requireEach(t, "Multiply", 1, func(dst []float32, x [][]float32) { k.Multiply(dst, x[0], 0.7) },
+			func(x []float32) float32 { return x[0] * 0.7 })
+		requireEach(t, "Subtract", 1, func(dst []float32, x [][]float32) { k.Subtract(dst, x[0], 0.7) },
+			func(x []float32) float32 { return x[0] - 0.7 })
+		requireEach(t, "Standardize", 2, func(dst []float32, x [][]float32) { k.Standardize(dst, x[0], x[1], 0.3, 0.7) },
+			func(x []float32) float32 { return float32(float32(x[0]-0.3)*0.7) * x[1] })
 	})
 }
 
-// Gates of every 61st float32 in the range where both parts of the quotient
-// matter.
-func TestSwiGLUIsWithinItsBound(t *testing.T) {
-	step := uint32(61)
-	if testing.Short() {
-		step = 6101
-	}
+func TestSumIsTheSameAtEveryLevel(t *testing.T) {
 	eachLevel(t, func(t *testing.T, k *panel.Kernels) {
-		gate, up, y := make([]float32, 64), make([]float32, 64), make([]float32, 64)
-		for i := range up {
-			up[i] = float32(i-32) / 8
-		}
-		for b := uint32(0); b < math.Float32bits(110); {
-			for i := 0; i < len(gate); i += 2 {
-				gate[i] = math.Float32frombits(b)
-				gate[i+1] = -gate[i]
-				b += step
+		rng := rand.New(rand.NewPCG(37, 39))
+		for n := range 100 {
+			x := randomFloats(rng, n)
+			var sum [16]float64
+			for i := range x {
+				x[i] *= float32(math.Exp2(float64(rng.IntN(200) - 100)))
+				sum[i%16] += float64(x[i])
 			}
-			k.SwiGLU(y, gate, up)
-			for i, g := range gate {
-				want := float64(g) / (1 + math.Exp(-float64(g))) * float64(up[i])
-				// What is too small for a weight is 0.
-				if err := math.Abs(float64(y[i]) - want); !(err <= 0x1p-21*math.Abs(want)+0x1p-115) {
-					t.Fatalf("gate %v, up %v: want %v, got %v", g, up[i], want, y[i])
+			for half := 8; half > 0; half /= 2 {
+				for i := range half {
+					sum[i] += sum[half+i]
 				}
 			}
-		}
-	})
-}
-
-func TestSwiGLUFarOut(t *testing.T) {
-	const most = math.MaxFloat32
-	eachLevel(t, func(t *testing.T, k *panel.Kernels) {
-		for _, c := range []struct{ gate, up, want float32 }{
-			{inf, 2, inf}, {inf, -2, -inf}, {inf, 0, nan}, {-inf, 2, nan}, {nan, 2, nan}, {-nan, 2, nan}, {1, nan, nan},
-			{most, 1, most}, {most, 2, inf}, {-most, 2, 0}, {-most, inf, nan}, {200, 2, 400}, {-200, 2, 0}, {-88, 2, 0},
-			{0, 5, 0}, {float32(math.Copysign(0, -1)), 5, 0}, {1e-40, 2, 1e-40}, {100, inf, inf}, {-1, inf, -inf}, {0, inf, nan},
-		} {
-			y := []float32{0}
-			k.SwiGLU(y, []float32{c.gate}, []float32{c.up})
-			assert.True(t, y[0] == c.want || y[0] != y[0] && c.want != c.want, "gate %v, up %v: want %v, got %v", c.gate, c.up, c.want, y[0])
+			in, _ := fenced(t, x)
+			require.Equal(t, math.Float64bits(sum[0]), math.Float64bits(k.Sum(in)), "%d elements", n)
 		}
 	})
 }
@@ -199,8 +174,10 @@ func TestShortSlicesPanic(t *testing.T) {
 	eachLevel(t, func(t *testing.T, k *panel.Kernels) {
 		long, short := make([]float32, 20), make([]float32, 19)
 		for name, mistake := range map[string]func(){
-			"gate": func() { k.SwiGLU(long, short, long) }, "up": func() { k.SwiGLU(long, long, short) },
+			"gate": func() { k.Gated(kernels.SiLU, long, short, long) }, "up": func() { k.Gated(kernels.SiLU, long, long, short) },
 			"x of Scale": func() { k.Scale(long, short, long, 1) }, "gain": func() { k.Scale(long, long, short, 1) },
+			"x of Activate": func() { k.Activate(kernels.Tanh, long, short) }, "x of SoftCap": func() { k.SoftCap(long, short, 1) },
+			"x of Standardize": func() { k.Standardize(long, short, long, 0, 1) }, "gain of it": func() { k.Standardize(long, long, short, 0, 1) },
 			"x of Divide": func() { k.Divide(long, short, 1) }, "x of Add": func() { k.Add(long, short) },
 			"halves": func() { k.F16(make([]uint16, 19), long) },
 		} {
@@ -214,12 +191,17 @@ func TestNoOtherKernelAllocates(t *testing.T) {
 		f, v, h := make([]float32, 2048), make([]byte, 4096), make([]uint16, 50)
 		assert.Zero(t, testing.AllocsPerRun(10, func() {
 			k.Soften(f, 20, 1, f[:3], f[3:6], f[6:9])
-			k.Weigh(kernels.F16, v, 20, f, f[:3], f, 32)
+			k.Weigh(kernels.F16, v, 0, 20, f, f[:3], f, 32)
 			k.ExpandKeys(f, v[:1088])
 			k.ExpandValues(f, v[:1088], 20)
-			k.SwiGLU(f[:50], f[50:], f[100:])
+			k.Gated(kernels.SiLU, f[:50], f[50:], f[100:])
 			f[0] = float32(k.SumSquares(f[:50]))
+			k.Activate(kernels.GELU, f[:50], f[50:])
+			k.SoftCap(f[:50], f[50:], 2)
+			f[0] = float32(k.Sum(f[:50])) + k.Max(f[:50]) + float32(k.Find(f[:50], 3))
 			k.Scale(f[:50], f[50:], f[100:], 2)
+			k.Standardize(f[:50], f[50:], f[100:], 2, 2)
+			k.Multiply(f[:50], f[50:], 2)
 			k.Divide(f[:50], f[50:], 2)
 			k.Add(f[:50], f[50:])
 			k.F16(h, f[:50])
@@ -237,7 +219,12 @@ func BenchmarkElementwise(b *testing.B) {
 			name string
 			run  func()
 		}{
-			{"SwiGLU", func() { k.SwiGLU(z, x, y) }},
+			{"SiLU", func() { k.Gated(kernels.SiLU, z, x, y) }},
+			{"GELU", func() { k.Gated(kernels.GELU, z, x, y) }},
+			{"GELUErf", func() { k.Gated(kernels.GELUErf, z, x, y) }},
+			{"SoftCap", func() { k.SoftCap(z, x, 30) }},
+			{"Max", func() { z[0] = k.Max(x) }},
+			{"Find", func() { z[0] = float32(k.Find(x, 100)) }},
 			{"SumSquares", func() { z[0] = float32(k.SumSquares(x)) }},
 			{"Scale", func() { k.Scale(z, x, y, 2) }},
 			{"Add", func() { k.Add(z, x) }},

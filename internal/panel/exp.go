@@ -18,22 +18,41 @@ const (
 // whose remainder after r⁷ is below 6e-9. Each product is rounded before it is
 // added to; the SIMD levels fuse the two.
 func exp(x float32) float32 {
+	n, r := reduce(x)
+	return float32((float32(series(r)*r) + 1) * twoTo(n))
+}
+
+// expm1 returns e^x - 1 for x at most 0, with a relative error below 2^-22: with n and
+// r as in exp, e^r - 1 is r times the rest of the series, and e^x - 1 is
+// 2^n·(e^r - 1) + (2^n - 1).
+func expm1(x float32) float32 {
+	n, r := reduce(x)
+	power := twoTo(n)
+	return float32(float32(series(r)*r)*power) + (power - 1)
+}
+
+// reduce returns x, or -88 where it is less, as n·ln 2 + r.
+func reduce(x float32) (n, r float32) {
 	if x < -88 {
 		x = -88
 	}
 	const round = 3 << 22 // adding it leaves no bits for a fraction
-	n := float32(x*(1/math.Ln2)) + round - round
-	r := x - float32(n*ln2High)
-	r -= float32(n * ln2Low)
+	n = float32(x*(1/math.Ln2)) + round - round
+	r = x - float32(n*ln2High)
+	return n, r - float32(n*ln2Low)
+}
 
+// series is Taylor's, of (e^r - 1)/r.
+func series(r float32) float32 {
 	s := float32(1. / 5040)
 	s = float32(s*r) + 1./720
 	s = float32(s*r) + 1./120
 	s = float32(s*r) + 1./24
 	s = float32(s*r) + 1./6
 	s = float32(s*r) + 1./2
-	s = float32(s*r) + 1
-	s = float32(s*r) + 1
-	// An exponent field of 0, which n = -127 comes to, is the number 0.
-	return float32(s * math.Float32frombits(uint32(int32(n)+127)<<23))
+	return float32(s*r) + 1
 }
+
+// twoTo is 2^n of an integer n from -126 to 0. The exponent field of -127 is 0, which
+// is the number 0.
+func twoTo(n float32) float32 { return math.Float32frombits(uint32(int32(n)+127) << 23) }

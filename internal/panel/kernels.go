@@ -30,15 +30,20 @@ type Kernels struct {
 	expandValues func(dst []float32, src []byte, count, blocks int)
 
 	// Element by element.
-	swiglu     func(dst, gate, up []float32)
-	sumSquares func(x []float32) float64
-	scale      func(dst, x, gain []float32, f float32)
-	divide     func(dst, x []float32, by float32)
-	add        func(dst, x []float32)
-	toF16      func(dst []uint16, x []float32) // whole vectors of 16
+	sum, sumSquares            func(x []float32) float64
+	scale                      func(dst, x, gain []float32, f float32)
+	standardize                func(dst, x, gain []float32, mean, f float32)
+	divide, multiply, subtract func(dst, x []float32, by float32)
+	add                        func(dst, x []float32)
+	toF16                      func(dst []uint16, x []float32) // whole vectors of 16
+	activate                   [functions]func(dst, x []float32)
+	gated                      [functions]func(dst, gate, up []float32)
+	softCap                    func(dst, x []float32, most float32)
+
+	largest func(x []float32) float32
+	find    func(x []float32, v float32) int
 
 	// Sampling's: reductions of a row of logits.
-	max          func(x []float32) float32
 	count        func(x []float32, least float32) int
 	filter       func(values []float32, ids []int32, x []float32, from, to float32) int
 	weights      func(dst []uint64, x []float32, largest, scale float32)

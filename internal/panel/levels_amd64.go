@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"github.com/klauspost/cpuid/v2"
+
+	"github.com/leat-dev/leat/kernels"
 )
 
 var avx2 = &Kernels{
@@ -30,14 +32,28 @@ var avx2 = &Kernels{
 	expandKeys:   expandKeysAVX2,
 	expandValues: expandValuesAVX2,
 
-	swiglu:     swigluAVX2,
-	sumSquares: sumSquaresAVX2,
-	scale:      scaleAVX2,
-	divide:     divideAVX2,
-	add:        addAVX2,
-	toF16:      toF16AVX2,
+	sum:         sumAVX2,
+	sumSquares:  sumSquaresAVX2,
+	scale:       scaleAVX2,
+	standardize: standardizeAVX2,
+	divide:      divideAVX2,
+	multiply:    multiplyAVX2,
+	subtract:    subtractAVX2,
+	add:         addAVX2,
+	toF16:       toF16AVX2,
+	activate: [functions]func(dst, x []float32){
+		kernels.SiLU: activateSiLUAVX2, kernels.GELU: activateGELUAVX2, kernels.GELUErf: activateGELUErfAVX2, kernels.ReLU: activateReLUAVX2,
+		kernels.ReLUSquared: activateReLUSquaredAVX2, kernels.Tanh: activateTanhAVX2, kernels.Sigmoid: activateSigmoidAVX2,
+	},
+	gated: [functions]func(dst, gate, up []float32){
+		kernels.SiLU: gatedSiLUAVX2, kernels.GELU: gatedGELUAVX2, kernels.GELUErf: gatedGELUErfAVX2, kernels.ReLU: gatedReLUAVX2,
+		kernels.ReLUSquared: gatedReLUSquaredAVX2, kernels.Tanh: gatedTanhAVX2, kernels.Sigmoid: gatedSigmoidAVX2,
+	},
+	softCap: softCapAVX2,
 
-	max:          largestAVX2,
+	largest: largestAVX2,
+	find:    findAVX2,
+
 	count:        countAVX2,
 	filter:       filterAVX2,
 	weights:      weightsAVX2,
@@ -68,14 +84,28 @@ var avx512 = &Kernels{
 	expandKeys:   expandKeysAVX512,
 	expandValues: expandValuesAVX512,
 
-	swiglu:     swigluAVX512,
-	sumSquares: sumSquaresAVX512,
-	scale:      scaleAVX512,
-	divide:     divideAVX512,
-	add:        addAVX512,
-	toF16:      toF16AVX512,
+	sum:         sumAVX512,
+	sumSquares:  sumSquaresAVX512,
+	scale:       scaleAVX512,
+	standardize: standardizeAVX512,
+	divide:      divideAVX512,
+	multiply:    multiplyAVX512,
+	subtract:    subtractAVX512,
+	add:         addAVX512,
+	toF16:       toF16AVX512,
+	activate: [functions]func(dst, x []float32){
+		kernels.SiLU: activateSiLUAVX512, kernels.GELU: activateGELUAVX512, kernels.GELUErf: activateGELUErfAVX512, kernels.ReLU: activateReLUAVX512,
+		kernels.ReLUSquared: activateReLUSquaredAVX512, kernels.Tanh: activateTanhAVX512, kernels.Sigmoid: activateSigmoidAVX512,
+	},
+	gated: [functions]func(dst, gate, up []float32){
+		kernels.SiLU: gatedSiLUAVX512, kernels.GELU: gatedGELUAVX512, kernels.GELUErf: gatedGELUErfAVX512, kernels.ReLU: gatedReLUAVX512,
+		kernels.ReLUSquared: gatedReLUSquaredAVX512, kernels.Tanh: gatedTanhAVX512, kernels.Sigmoid: gatedSigmoidAVX512,
+	},
+	softCap: softCapAVX512,
 
-	max:          largestAVX512,
+	largest: largestAVX512,
+	find:    findAVX512,
+
 	count:        countAVX512,
 	filter:       filterAVX512,
 	weights:      weightsAVX512,

@@ -70,6 +70,7 @@ import (
 //go:generate go run -C _gen . -kernels quantize -pkg panel -out ../quantize_amd64.s -stubs ../quantize_amd64.go
 //go:generate go run -C _gen . -kernels attention -pkg panel -out ../attention_amd64.s -stubs ../attention_amd64.go
 //go:generate go run -C _gen . -kernels elementwise -pkg panel -out ../elementwise_amd64.s -stubs ../elementwise_amd64.go
+//go:generate go run -C _gen . -kernels activation -pkg panel -out ../activation_amd64.s -stubs ../activation_amd64.go
 //go:generate go run -C _gen . -kernels sampling -pkg panel -out ../sampling_amd64.s -stubs ../sampling_amd64.go
 
 // Lanes is the number of rows in a panel.

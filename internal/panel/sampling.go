@@ -37,33 +37,10 @@ var doublePower2 = func() (c [10]float64) {
 // ArgMax returns the index of the largest value of x, the first of equal ones.
 // NaN counts as absent: if x has no number, the result is -1.
 func (k *Kernels) ArgMax(x []float32) int {
-	const stretch = 1024
-	best, at := float32(math.Inf(-1)), 0
-	for from := 0; from < len(x); from += stretch {
-		if m := k.max(x[from:min(from+stretch, len(x))]); m > best {
-			best, at = m, from
-		}
-	}
-	for i, v := range x[at:] {
-		if v == best {
-			return at + i
-		}
+	if at := k.find(x, k.largest(x)); at < len(x) {
+		return at
 	}
 	return -1
-}
-
-// Max returns the largest value of x, or -Inf if x has no number: NaN counts as
-// absent. A zero is positive. All levels give the same bits.
-func (k *Kernels) Max(x []float32) float32 { return k.max(x) }
-
-func largest(x []float32) float32 {
-	m := float32(math.Inf(-1))
-	for _, v := range x {
-		if v > m {
-			m = v
-		}
-	}
-	return m + 0 // of -0 and +0 either may have come first
 }
 
 // Count returns how many values of x are least or larger. NaN and -Inf are never

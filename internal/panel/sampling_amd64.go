@@ -4,11 +4,6 @@
 
 package panel
 
-// largestAVX512 is largest.
-//
-//go:noescape
-func largestAVX512(x []float32) float32
-
 // countAVX512 is count.
 //
 //go:noescape
@@ -38,11 +33,6 @@ func splitWeightsAVX512(x []float32, from float32, over float32, largest float32
 //
 //go:noescape
 func sumExpAVX512(x []float32, largest float32) float64
-
-// largestAVX2 is largest.
-//
-//go:noescape
-func largestAVX2(x []float32) float32
 
 // countAVX2 is count.
 //

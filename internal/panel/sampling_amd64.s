@@ -4,40 +4,24 @@
 
 #include "textflag.h"
 
-// func largestAVX512(x []float32) float32
-// Requires: AVX, AVX512DQ, AVX512F, SSE
-TEXT ·largestAVX512(SB), NOSPLIT, $0-28
-	VMOVUPS minusInf<>+0(SB), Z0
-	MOVQ    x_base+0(FP), AX
-	MOVQ    x_len+8(FP), CX
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	SUBQ    $0x00000040, CX
-	JL      rest
-
-four:
-	VMOVUPS (AX), Z5
-	VMAXPS  Z1, Z5, Z1
-	VMOVUPS 64(AX), Z5
-	VMAXPS  Z2, Z5, Z2
-	VMOVUPS 128(AX), Z5
-	VMAXPS  Z3, Z5, Z3
-	VMOVUPS 192(AX), Z5
-	VMAXPS  Z4, Z5, Z4
-	ADDQ    $0x00000100, AX
-	SUBQ    $0x00000040, CX
-	JGE     four
-
-rest:
-	ADDQ $0x00000040, CX
-	SUBQ $0x10, CX
-	JL   tail
+// func countAVX512(x []float32, least float32) int
+// Requires: AVX, AVX512DQ, AVX512F, POPCNT, SSE
+TEXT ·countAVX512(SB), NOSPLIT, $0-40
+	VMOVUPS      minusInf<>+0(SB), Z0
+	MOVSS        least+24(FP), X1
+	VBROADCASTSS X1, Z1
+	MOVQ         x_base+0(FP), AX
+	MOVQ         x_len+8(FP), CX
+	XORQ         DX, DX
+	SUBQ         $0x10, CX
+	JL           tail
 
 vector:
-	VMOVUPS (AX), Z5
-	VMAXPS  Z1, Z5, Z1
+	VMOVUPS (AX), Z2
+	VCMPPS  $0x1d, Z1, Z2, K1
+	KMOVW   K1, BX
+	POPCNTL BX, BX
+	ADDQ    BX, DX
 	ADDQ    $0x40, AX
 	SUBQ    $0x10, CX
 	JGE     vector
@@ -45,29 +29,19 @@ vector:
 tail:
 	ADDQ      $0x10, CX
 	JZ        done
-	LEAQ      outside<>+0(SB), DX
+	LEAQ      outside<>+0(SB), BX
 	NEGQ      CX
-	VMOVDQU32 256(DX)(CX*4), Z5
-	VPMOVD2M  Z5, K1
+	VMOVDQU32 256(BX)(CX*4), Z2
+	VPMOVD2M  Z2, K1
 	VMOVAPS   Z0, Z0
 	VMOVUPS   (AX), K1, Z0
-	VMAXPS    Z1, Z0, Z1
+	VCMPPS    $0x1d, Z1, Z0, K1
+	KMOVW     K1, AX
+	POPCNTL   AX, AX
+	ADDQ      AX, DX
 
 done:
-	VMAXPS        Z3, Z1, Z1
-	VMAXPS        Z4, Z2, Z2
-	VMAXPS        Z2, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VMAXPS        Y0, Y1, Y1
-	VEXTRACTF128  $0x01, Y1, X0
-	VMAXPS        X0, X1, X1
-	VPSHUFD       $0x4e, X1, X0
-	VMAXPS        X0, X1, X1
-	VPSHUFD       $0xb1, X1, X0
-	VMAXPS        X0, X1, X1
-	VXORPS        X0, X0, X0
-	VADDSS        X0, X1, X1
-	MOVSS         X1, ret+24(FP)
+	MOVQ DX, ret+32(FP)
 	VZEROUPPER
 	RET
 
@@ -178,47 +152,6 @@ DATA outside<>+372(SB)/4, $0x00000000
 DATA outside<>+376(SB)/4, $0x00000000
 DATA outside<>+380(SB)/4, $0x00000000
 GLOBL outside<>(SB), RODATA|NOPTR, $384
-
-// func countAVX512(x []float32, least float32) int
-// Requires: AVX, AVX512DQ, AVX512F, POPCNT, SSE
-TEXT ·countAVX512(SB), NOSPLIT, $0-40
-	VMOVUPS      minusInf<>+0(SB), Z0
-	MOVSS        least+24(FP), X1
-	VBROADCASTSS X1, Z1
-	MOVQ         x_base+0(FP), AX
-	MOVQ         x_len+8(FP), CX
-	XORQ         DX, DX
-	SUBQ         $0x10, CX
-	JL           tail
-
-vector:
-	VMOVUPS (AX), Z2
-	VCMPPS  $0x1d, Z1, Z2, K1
-	KMOVW   K1, BX
-	POPCNTL BX, BX
-	ADDQ    BX, DX
-	ADDQ    $0x40, AX
-	SUBQ    $0x10, CX
-	JGE     vector
-
-tail:
-	ADDQ      $0x10, CX
-	JZ        done
-	LEAQ      outside<>+0(SB), BX
-	NEGQ      CX
-	VMOVDQU32 256(BX)(CX*4), Z2
-	VPMOVD2M  Z2, K1
-	VMOVAPS   Z0, Z0
-	VMOVUPS   (AX), K1, Z0
-	VCMPPS    $0x1d, Z1, Z0, K1
-	KMOVW     K1, AX
-	POPCNTL   AX, AX
-	ADDQ      AX, DX
-
-done:
-	MOVQ DX, ret+32(FP)
-	VZEROUPPER
-	RET
 
 // func filterAVX512(values []float32, ids []int32, x []float32, from float32, to float32) int
 // Requires: AVX, AVX512DQ, AVX512F, POPCNT, SSE
@@ -1092,70 +1025,6 @@ DATA double10<>+40(SB)/8, $0x3e3e4cf5158b8ec5
 DATA double10<>+48(SB)/8, $0x3e3e4cf5158b8ec5
 DATA double10<>+56(SB)/8, $0x3e3e4cf5158b8ec5
 GLOBL double10<>(SB), RODATA|NOPTR, $64
-
-// func largestAVX2(x []float32) float32
-// Requires: AVX, SSE
-TEXT ·largestAVX2(SB), NOSPLIT, $0-28
-	VMOVUPS minusInf<>+0(SB), Y0
-	MOVQ    x_base+0(FP), AX
-	MOVQ    x_len+8(FP), CX
-	VMOVAPS Y0, Y1
-	VMOVAPS Y0, Y2
-	VMOVAPS Y0, Y3
-	VMOVAPS Y0, Y4
-	SUBQ    $0x00000020, CX
-	JL      rest
-
-four:
-	VMOVUPS (AX), Y5
-	VMAXPS  Y1, Y5, Y1
-	VMOVUPS 32(AX), Y5
-	VMAXPS  Y2, Y5, Y2
-	VMOVUPS 64(AX), Y5
-	VMAXPS  Y3, Y5, Y3
-	VMOVUPS 96(AX), Y5
-	VMAXPS  Y4, Y5, Y4
-	ADDQ    $0x00000080, AX
-	SUBQ    $0x00000020, CX
-	JGE     four
-
-rest:
-	ADDQ $0x00000020, CX
-	SUBQ $0x08, CX
-	JL   tail
-
-vector:
-	VMOVUPS (AX), Y5
-	VMAXPS  Y1, Y5, Y1
-	ADDQ    $0x20, AX
-	SUBQ    $0x08, CX
-	JGE     vector
-
-tail:
-	ADDQ       $0x08, CX
-	JZ         done
-	LEAQ       outside<>+0(SB), DX
-	NEGQ       CX
-	VMOVDQU    256(DX)(CX*4), Y5
-	VMASKMOVPS (AX), Y5, Y6
-	VBLENDVPS  Y5, Y6, Y0, Y6
-	VMAXPS     Y1, Y6, Y1
-
-done:
-	VMAXPS       Y3, Y1, Y1
-	VMAXPS       Y4, Y2, Y2
-	VMAXPS       Y2, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VMAXPS       X0, X1, X1
-	VPSHUFD      $0x4e, X1, X0
-	VMAXPS       X0, X1, X1
-	VPSHUFD      $0xb1, X1, X0
-	VMAXPS       X0, X1, X1
-	VXORPS       X0, X0, X0
-	VADDSS       X0, X1, X1
-	MOVSS        X1, ret+24(FP)
-	VZEROUPPER
-	RET
 
 // func countAVX2(x []float32, least float32) int
 // Requires: AVX, AVX2, POPCNT, SSE

@@ -14,10 +14,7 @@ import (
 )
 
 // far says that the host can't reach a device's memory, as it can't a GPU's.
-func far(d device.Device) bool {
-	_, programs := d.(device.Programmable)
-	return programs
-}
+func far(d device.Device) bool { return !d.Info().HostMemory }
 
 // mostTokens is above the tokens of tests.
 const mostTokens = 1 << 12

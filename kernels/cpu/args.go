@@ -147,7 +147,7 @@ func (a *args) page(h *header, row, b, pages int) {
 }
 
 // overlap says whether two slices share memory.
-func overlap(a, b []float32) bool {
+func overlap[T, U float32 | int32](a []T, b []U) bool {
 	if len(a) == 0 || len(b) == 0 {
 		return false
 	}
@@ -164,7 +164,7 @@ func int32s(b []byte) []int32 { return elementsOf[int32](b) }
 
 func uint16s(b []byte) []uint16 { return elementsOf[uint16](b) }
 
-func elementsOf[T float32 | int32 | uint16](b []byte) []T {
+func elementsOf[T float32 | int32 | uint16 | uint64](b []byte) []T {
 	var t T
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(t)))
 }

@@ -29,12 +29,16 @@ type attention struct {
 	query []float32
 	cache *cache
 	mem   []byte
-	scale float32
 	h     header
 	heads int
 	group int // query heads to a key/value head
 	tiles []tile
 	parts int
+
+	scale, softCap float32 // as in kernels.AttentionSpec
+	window         int
+	sinks, slopes  []float32
+	adjusted       bool // scores are more than scaled
 
 	work  scratch // each worker's tileWork
 	sizes tileSizes
@@ -45,7 +49,7 @@ type attention struct {
 // sequence.
 type tile struct{ row, rows int }
 
-func (q *queue) Attention(dst, query kernels.Tensor, c kernels.Cache, scale float32, rows kernels.Rows) {
+func (q *queue) Attention(dst, query kernels.Tensor, c kernels.Cache, spec kernels.AttentionSpec, rows kernels.Rows) {
 	if q.Failed() {
 		return
 	}
@@ -59,12 +63,12 @@ func (q *queue) Attention(dst, query kernels.Tensor, c kernels.Cache, scale floa
 	j.query = a.floats("q", query, query.Rows, query.Cols)
 	j.dst = a.floats("dst", dst, query.Rows, query.Cols)
 	j.h = a.header(rows, query.Rows)
-	j.scale = scale
 	if query.Cols%(s.Heads*s.HeadDim) != 0 {
 		a.fail("q has %d columns, which are not whole heads of %d, a multiple of the cache's %d", query.Cols, s.HeadDim, s.Heads)
 	}
 	j.heads = query.Cols / s.HeadDim
 	j.group = j.heads / s.Heads
+	j.variant(&a, &spec)
 	if a.err == nil {
 		j.cut(&a)
 	}
@@ -81,7 +85,32 @@ func (q *queue) Attention(dst, query kernels.Tensor, c kernels.Cache, scale floa
 	q.Parallel(j.parts, j)
 }
 
-// cut makes the tiles and parts, and checks the rows' positions and pages.
+// variant reads what the op is asked for.
+func (j *attention) variant(a *args, spec *kernels.AttentionSpec) {
+	if err := spec.Check(); err != nil {
+		a.fail("%w", err)
+	}
+	j.scale, j.window, j.softCap = spec.Scale, spec.Window, spec.SoftCap
+	j.sinks, j.slopes = nil, nil
+	if spec.Sinks != nil {
+		j.sinks = a.vector("Sinks", spec.Sinks, j.heads)
+	}
+	if spec.Slopes != nil {
+		j.slopes = a.vector("Slopes", spec.Slopes, j.heads)
+	}
+	j.adjusted = j.window > 0 || j.softCap > 0 || j.slopes != nil
+}
+
+// from returns the first position that a row attends to.
+func (j *attention) from(position int) int {
+	if j.window == 0 {
+		return 0
+	}
+	return max(0, position-j.window+1)
+}
+
+// cut makes the tiles and parts, and checks the rows' positions and the pages that
+// they attend to.
 func (j *attention) cut(a *args) {
 	s, most := &j.cache.spec, max(1, tileRows/j.group)
 	j.tiles = j.tiles[:0]
@@ -97,10 +126,11 @@ func (j *attention) cut(a *args) {
 			a.fail("row %d is at position %d", row, positions[row])
 			return
 		}
+		first := j.from(int(positions[row])) / kernels.PageTokens
 		row += t.rows
 		last := row - 1
 		blocks := int(positions[last])/kernels.PageTokens + 1
-		for b := range blocks {
+		for b := first; b < blocks; b++ {
 			if a.page(&j.h, last, b, s.Pages); a.err != nil {
 				return
 			}
@@ -108,7 +138,7 @@ func (j *attention) cut(a *args) {
 		j.tiles = append(j.tiles, t)
 		// Of each position and query head some 2 nanoseconds for the exponential,
 		// and two products of headDim; and each element of a page is read.
-		ns += float64(blocks) * kernels.PageTokens * float64(s.Heads) *
+		ns += float64(blocks-first) * kernels.PageTokens * float64(s.Heads) *
 			(float64(t.rows*j.group)*(2+float64(s.HeadDim)/16) + float64(s.HeadDim)/4)
 	}
 	j.parts = parts(len(j.tiles)*s.Heads, ns)
@@ -132,13 +162,10 @@ func (j *attention) tile(w *tileWork, t tile, head int) {
 	for r := range t.rows {
 		copy(w.q[r*j.group*dim:][:j.group*dim], j.query[j.at(t.row+r, head):])
 	}
-	for i := range n {
-		w.m[i], w.l[i] = float32(math.Inf(-1)), 0
-	}
-	clear(w.acc[:n*w.padded])
+	j.begin(w, n, head)
 
 	last := first + t.rows - 1
-	for start := 0; start <= last; start += kernels.PageTokens {
+	for start := j.from(first) / kernels.PageTokens * kernels.PageTokens; start <= last; start += kernels.PageTokens {
 		page := j.h.page(t.row, start/kernels.PageTokens)
 		keys, values := j.cache.page(j.mem, page, head)
 		typ := j.cache.spec.Type
@@ -146,19 +173,17 @@ func (j *attention) tile(w *tileWork, t tile, head int) {
 			keys, values = j.expand(w, keys, values, min(kernels.PageTokens, last+1-start))
 			typ = kernels.F32
 		}
-		// Rows before the block are done; those that it ends before see all of it.
-		live := max(0, start-first) * j.group
-		whole := min(t.rows, max(0, start+kernels.PageTokens-1-first)) * j.group
+		// Rows before the block are done; those whose window begins behind it come later.
+		live, end := max(0, start-first), t.rows
+		if j.window > 0 {
+			end = min(end, start+kernels.PageTokens-1+j.window-first)
+		}
+		from, most := live*j.group, (end-live)*j.group
 		for half := range min(kernels.PageTokens-1, last-start)/panel.Lanes + 1 {
 			p := keys[half*len(keys)*panel.Lanes/kernels.PageTokens:]
-			j.kern.Float(typ, p, dim, w.q[live*dim:], dim, n-live, w.s[live*kernels.PageTokens+half*panel.Lanes:], kernels.PageTokens)
+			j.kern.Float(typ, p, dim, w.q[from*dim:], dim, most, w.s[from*kernels.PageTokens+half*panel.Lanes:], kernels.PageTokens)
 		}
-		for i := live; i < whole; i += j.group {
-			j.weigh(w, typ, values, first+i/j.group-start+1, i, j.group)
-		}
-		if from := max(live, whole); from < n {
-			j.weigh(w, typ, values, kernels.PageTokens, from, n-from)
-		}
+		j.block(w, typ, values, start, first, live, end, head)
 	}
 	for r := range t.rows {
 		out := j.dst[j.at(t.row+r, head):][:j.group*dim]
@@ -169,18 +194,79 @@ func (j *attention) tile(w *tileWork, t tile, head int) {
 	}
 }
 
+// begin sets n query heads to where no position has been seen. A sink is then a score
+// without a value: the largest so far, whose weight is 1.
+func (j *attention) begin(w *tileWork, n, head int) {
+	clear(w.acc[:n*w.padded])
+	for i := range n {
+		w.m[i], w.l[i] = float32(math.Inf(-1)), 0
+		if j.sinks != nil {
+			w.m[i], w.l[i] = j.sinks[head*j.group+i%j.group], 1
+		}
+	}
+}
+
+// block brings the block of positions from start on into rows live to end-1 of a tile
+// whose first row is at position first. Rows that see the same part of it go together.
+func (j *attention) block(w *tileWork, typ kernels.Type, values []byte, start, first, live, end, head int) {
+	seen := func(r int) (from, count int) {
+		return max(0, j.from(first+r)-start), min(kernels.PageTokens, first+r-start+1)
+	}
+	scale := j.scale
+	if j.adjusted {
+		scale = 1
+		j.adjust(w, start, first, live, end, head)
+	}
+	for r := live; r < end; {
+		from, count := seen(r)
+		next := r + 1
+		for ; next < end; next++ {
+			if f, c := seen(next); f != from || c != count {
+				break
+			}
+		}
+		i, n := r*j.group, (next-r)*j.group
+		s, c := w.s[i*kernels.PageTokens:], w.c[i:][:n]
+		for at := 0; from > 0 && at < n; at++ {
+			fill(s[at*kernels.PageTokens:][:from], float32(math.Inf(-1)))
+		}
+		j.kern.Soften(s, count, scale, w.m[i:][:n], w.l[i:], c)
+		// What lies behind count is not read: it may be left from another sequence.
+		j.kern.Weigh(typ, values, from, count, s, c, w.acc[i*w.padded:], w.padded)
+		r = next
+	}
+}
+
+// adjust scales the scores of rows live to end-1, bounds them and takes away what
+// their distance costs.
+func (j *attention) adjust(w *tileWork, start, first, live, end, head int) {
+	all := w.s[live*j.group*kernels.PageTokens : end*j.group*kernels.PageTokens]
+	j.kern.Multiply(all, all, j.scale)
+	if j.softCap > 0 {
+		j.kern.SoftCap(all, all, j.softCap)
+	}
+	if j.slopes == nil {
+		return
+	}
+	for i := live * j.group; i < end*j.group; i++ {
+		slope, distance := j.slopes[head*j.group+i%j.group], float32(first+i/j.group-start)
+		s := w.s[i*kernels.PageTokens:][:kernels.PageTokens]
+		for t := range s {
+			s[t] -= float32(slope * distance)
+			distance--
+		}
+	}
+}
+
+func fill(s []float32, v float32) {
+	for i := range s {
+		s[i] = v
+	}
+}
+
 // at returns where a row's query heads of a key/value head begin.
 func (j *attention) at(row, head int) int {
 	return (row*j.heads + head*j.group) * j.cache.spec.HeadDim
-}
-
-// weigh brings a block into n query heads, from the i-th on, whose rows see its
-// first count positions. What lies behind those is not read: it may be left from
-// another sequence.
-func (j *attention) weigh(w *tileWork, typ kernels.Type, values []byte, count, i, n int) {
-	s, c := w.s[i*kernels.PageTokens:], w.c[i:][:n]
-	j.kern.Soften(s, count, j.scale, w.m[i:][:n], w.l[i:], c)
-	j.kern.Weigh(typ, values, count, s, c, w.acc[i*w.padded:], w.padded)
 }
 
 // expand brings the first count positions of a page in Q8_0 to panels of F32.

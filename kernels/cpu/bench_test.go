@@ -27,8 +27,61 @@ func BenchmarkMatMul(b *testing.B) {
 	}
 }
 
+// Greedy rows of a small and of a large vocabulary, and their candidates.
+func BenchmarkOutput(b *testing.B) {
+	for _, c := range []struct{ n, vocab int }{{8, 512}, {1, 128_256}, {64, 128_256}} {
+		r := cores.Rig(b)
+		x := r.Tensor(c.n, c.vocab, kerneltest.Normals(kerneltest.NewRand(3), c.n*c.vocab))
+		best := r.Tensor(c.n, 1, nil)
+		best.Type = kernels.I32
+		ops := map[string]func(){"ArgMax": func() { r.Q.ArgMax(best, x) }}
+		for _, k := range []int{40, 256} {
+			ids, values := r.Tensor(c.n, k, nil), r.Tensor(c.n, k, nil)
+			ids.Type = kernels.I32
+			ops[fmt.Sprint("TopK of ", k)] = func() { r.Q.(kernels.TopKer).TopK(ids, values, x) }
+		}
+		for name, op := range ops {
+			b.Run(fmt.Sprintf("%s/%dx%d", name, c.n, c.vocab), func(b *testing.B) {
+				r.Q.Begin()
+				defer r.Q.End()
+				for b.Loop() {
+					op()
+				}
+			})
+		}
+	}
+}
+
+func BenchmarkNorm(b *testing.B) {
+	const n, cols = 64, 4096
+	r := cores.Rig(b)
+	x, dst := r.Tensor(n, cols, kerneltest.Normals(kerneltest.NewRand(4), n*cols)), r.Tensor(n, cols, nil)
+	spec := kernels.NormSpec{Gain: r.Vector(kerneltest.Normals(kerneltest.NewRand(5), cols)), Eps: 1e-5}
+	for name, op := range map[string]func(){"RMSNorm": func() { r.Q.RMSNorm(dst, x, spec) }, "LayerNorm": func() { r.Q.LayerNorm(dst, x, spec) }} {
+		b.Run(name, func(b *testing.B) {
+			r.Q.Begin()
+			defer r.Q.End()
+			for b.Loop() {
+				op()
+			}
+		})
+	}
+}
+
 // One row at position 2047, and 128 rows up to there.
 func BenchmarkAttention(b *testing.B) {
+	slopes := make([]float32, 32)
+	for name, spec := range map[string]func(r *kerneltest.Rig) kernels.AttentionSpec{
+		"plain":    func(*kerneltest.Rig) kernels.AttentionSpec { return kernels.AttentionSpec{} },
+		"window":   func(*kerneltest.Rig) kernels.AttentionSpec { return kernels.AttentionSpec{Window: 512} },
+		"soft-cap": func(*kerneltest.Rig) kernels.AttentionSpec { return kernels.AttentionSpec{SoftCap: 50} },
+		"slopes":   func(r *kerneltest.Rig) kernels.AttentionSpec { return kernels.AttentionSpec{Slopes: r.Vector(slopes)} },
+	} {
+		b.Run(name, func(b *testing.B) { benchmarkAttention(b, spec) })
+	}
+}
+
+func benchmarkAttention(b *testing.B, variant func(r *kerneltest.Rig) kernels.AttentionSpec) {
 	for _, typ := range []kernels.Type{kernels.F32, kernels.F16, kernels.Q8_0} {
 		for _, n := range []int{1, 128} {
 			b.Run(fmt.Sprintf("%v/%d", typ, n), func(b *testing.B) {
@@ -45,10 +98,12 @@ func BenchmarkAttention(b *testing.B) {
 					h.Append(0, int32(2048-n+row), 0, false)
 				}
 				q, dst, rows := r.Tensor(n, 4096, kerneltest.Normals(kerneltest.NewRand(1), n*4096)), r.Tensor(n, 4096, nil), r.Rows(h)
+				a := variant(r)
+				a.Scale = 0.1
 				r.Q.Begin()
 				defer r.Q.End()
 				for b.Loop() {
-					r.Q.Attention(dst, q, c, 0.1, rows)
+					r.Q.Attention(dst, q, c, a, rows)
 				}
 			})
 		}

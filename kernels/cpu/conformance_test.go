@@ -83,10 +83,17 @@ func TestMatMul(t *testing.T)    { kerneltest.MatMul(t, cores) }
 func TestRoPE(t *testing.T)      { kerneltest.RoPE(t, cores) }
 func TestStoreKV(t *testing.T)   { kerneltest.StoreKV(t, cores) }
 func TestAttention(t *testing.T) { kerneltest.Attention(t, cores) }
-func TestSwiGLU(t *testing.T)    { kerneltest.SwiGLU(t, cores) }
+func TestLayerNorm(t *testing.T) { kerneltest.LayerNorm(t, cores) }
+func TestVectors(t *testing.T)   { kerneltest.Vectors(t, cores) }
+func TestActivate(t *testing.T)  { kerneltest.Activate(t, cores) }
+func TestGated(t *testing.T)     { kerneltest.Gated(t, cores) }
+func TestScale(t *testing.T)     { kerneltest.Scale(t, cores) }
+func TestSoftCap(t *testing.T)   { kerneltest.SoftCap(t, cores) }
+func TestAddBias(t *testing.T)   { kerneltest.AddBias(t, cores) }
 func TestAdd(t *testing.T)       { kerneltest.Add(t, cores) }
 func TestGather(t *testing.T)    { kerneltest.Gather(t, cores) }
 func TestArgMax(t *testing.T)    { kerneltest.ArgMax(t, cores) }
+func TestTopK(t *testing.T)      { kerneltest.TopK(t, cores) }
 
 func TestPack(t *testing.T)               { kerneltest.Pack(t, cores) }
 func TestMemory(t *testing.T)             { kerneltest.Memory(t, cores) }

@@ -40,7 +40,8 @@ func (backend) NewQueue(d device.Device) (kernels.Queue, error) {
 	}
 	q := &queue{Queue: cores, kern: kern}
 	q.norm.kern, q.matmul.kern, q.quantize.kern = kern, kern, kern
-	q.store.kern, q.attention.kern, q.swiglu.kern, q.add.kern = kern, kern, kern, kern
+	q.store.kern, q.attention.kern, q.elementwise.kern, q.addBias.kern = kern, kern, kern, kern
+	q.argmax.kern, q.topK.kern = kern, kern
 	return q, nil
 }
 
@@ -50,24 +51,25 @@ type queue struct {
 	*host.Queue
 	kern *panel.Kernels
 
-	embed     embed
-	gather    gather
-	argmax    argmax
-	norm      norm
-	quantize  quantize
-	matmul    matmul
-	rope      rope
-	store     store
-	attention attention
-	swiglu    swiglu
-	add       add
+	embed       embed
+	gather      gather
+	argmax      argmax
+	topK        topK
+	norm        norm
+	quantize    quantize
+	matmul      matmul
+	rope        rope
+	store       store
+	attention   attention
+	elementwise elementwise
+	addBias     addBias
 }
 
 // Close frees the ops' scratch and the queue.
 func (q *queue) Close() error {
 	err := q.Queue.Close()
 	for _, s := range []*scratch{
-		&q.argmax.best, &q.quantize.mem, &q.matmul.spread, &q.matmul.edge, &q.rope.turns, &q.store.halves, &q.attention.work,
+		&q.argmax.best, &q.topK.work, &q.quantize.mem, &q.matmul.spread, &q.matmul.edge, &q.rope.turns, &q.store.halves, &q.attention.work,
 	} {
 		if e := s.free(); err == nil {
 			err = e

@@ -85,7 +85,7 @@ func (q *queue) StoreKV(c kernels.Cache, k, v kernels.Tensor, rows kernels.Rows)
 	}
 }
 
-func (q *queue) Attention(dst, query kernels.Tensor, c kernels.Cache, scale float32, rows kernels.Rows) {
+func (q *queue) Attention(dst, query kernels.Tensor, c kernels.Cache, spec kernels.AttentionSpec, rows kernels.Rows) {
 	if q.Failed() {
 		return
 	}
@@ -106,10 +106,13 @@ func (q *queue) Attention(dst, query kernels.Tensor, c kernels.Cache, scale floa
 		dst: out.at, q: in.at, cache: at,
 		header: a.header(rows, query.Rows),
 		status: q.status,
-		scale:  scale,
-		rows:   int32(query.Rows), dim: int32(s.HeadDim),
+		scale:  spec.Scale, cap: spec.SoftCap, window: int32(min(spec.Window, math.MaxInt32)),
+		rows: int32(query.Rows), dim: int32(s.HeadDim),
 		pages: int32(s.Pages), base: a.base(rows, s.Pages),
 		outputs: int32(rows.Outputs), words: int32(rows.Pages),
+	}
+	if err := spec.Check(); err != nil {
+		a.fail("%w", err)
 	}
 	heads := query.Cols / s.HeadDim
 	switch {
@@ -119,7 +122,19 @@ func (q *queue) Attention(dst, query kernels.Tensor, c kernels.Cache, scale floa
 		a.fail("q has %d heads, a GPU's attention takes up to %d", heads, mostBlocks)
 	}
 	p.heads, p.group = int32(heads), int32(heads/s.Heads)
+	if spec.Sinks != nil {
+		_, p.sinks = a.vector("Sinks", spec.Sinks, heads)
+		p.sunk = 1
+	}
+	if spec.Slopes != nil {
+		_, p.slopes = a.vector("Slopes", spec.Slopes, heads)
+		p.sloped = 1
+	}
+	f := q.functions.attention[s.Type]
+	if p.window > 0 || p.cap > 0 || p.sunk+p.sloped > 0 {
+		f = q.functions.various[s.Type]
+	}
 	if q.ready(&a) {
-		launch(q, q.functions.attention[s.Type], p, query.Rows, heads, (s.HeadDim+threads-1)/threads)
+		launch(q, f, p, query.Rows, heads, (s.HeadDim+threads-1)/threads)
 	}
 }

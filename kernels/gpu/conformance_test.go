@@ -93,10 +93,17 @@ func TestMatMul(t *testing.T)    { kerneltest.MatMul(t, gpu) }
 func TestRoPE(t *testing.T)      { kerneltest.RoPE(t, gpu) }
 func TestStoreKV(t *testing.T)   { kerneltest.StoreKV(t, gpu) }
 func TestAttention(t *testing.T) { kerneltest.Attention(t, gpu) }
-func TestSwiGLU(t *testing.T)    { kerneltest.SwiGLU(t, gpu) }
+func TestLayerNorm(t *testing.T) { kerneltest.LayerNorm(t, gpu) }
+func TestVectors(t *testing.T)   { kerneltest.Vectors(t, gpu) }
+func TestActivate(t *testing.T)  { kerneltest.Activate(t, gpu) }
+func TestGated(t *testing.T)     { kerneltest.Gated(t, gpu) }
+func TestScale(t *testing.T)     { kerneltest.Scale(t, gpu) }
+func TestSoftCap(t *testing.T)   { kerneltest.SoftCap(t, gpu) }
+func TestAddBias(t *testing.T)   { kerneltest.AddBias(t, gpu) }
 func TestAdd(t *testing.T)       { kerneltest.Add(t, gpu) }
 func TestGather(t *testing.T)    { kerneltest.Gather(t, gpu) }
 func TestArgMax(t *testing.T)    { kerneltest.ArgMax(t, gpu) }
+func TestTopK(t *testing.T)      { kerneltest.TopK(t, gpu) }
 
 func TestPack(t *testing.T)      { kerneltest.Pack(t, gpu) }
 func TestMemory(t *testing.T)    { kerneltest.Memory(t, gpu) }

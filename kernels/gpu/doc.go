@@ -7,13 +7,13 @@
 // source/params.h, which also draws how weights, activations and caches lie in
 // memory. Another kind of GPU is another image.
 //
-// An op checks its arguments on the host, and launches one kernel (MatMul one a
-// product, and one before where weights are quantized). What a header holds, only
-// the kernels see: they check every token, position, page and output before they
-// use it, skip the row if it is wrong, and the batch's event then says which. Any
-// tensor may begin at a multiple of 4 bytes. It may have up to 2³¹-256 elements,
-// and MatMul's x up to 2,097,120 rows. In the steady state an op allocates nothing, neither on the host nor on
-// the device.
+// An op checks its arguments on the host, and launches one kernel (TopK two where rows
+// are long, MatMul one a product, and one before where weights are quantized). What a
+// header holds, only the kernels see: they check every token, position, page and output
+// before they use it, skip the row if it is wrong, and the batch's event then says
+// which. Any tensor may begin at a multiple of 4 bytes. It may have up to 2³¹-256
+// elements, and MatMul's x up to 2,097,120 rows. In the steady state an op allocates
+// nothing, neither on the host nor on the device.
 //
 // # The order of sums
 //
@@ -41,7 +41,11 @@
 // RMSNorm: of 256 sums in float32 the i-th takes the squares of columns i, i+256, …
 // in order from +0 with fused multiply-adds. The upper 128 are added to the lower 128,
 // of those the upper 64 to the lower 64, and so on. With f = 1/sqrt(sum/cols + eps)
-// the result is (x·f)·gain.
+// the result is (x·f)·gain, to which a bias is added.
+//
+// LayerNorm: sums are RMSNorm's. With the mean m of x, d = x-m, the mean l of the d and
+// the mean s of the d², f = 1/sqrt(s-l² + eps) and the result is ((d-l)·f)·gain, to
+// which a bias is added.
 //
 // RoPE: the angle, position·frequency, is the sum of two floats, the product and
 // what its rounding lost; sine and cosine are within 2e-7 up to position 2²⁴. Products
@@ -53,8 +57,12 @@
 // weights are added by halves, 16, 8, 4, 2, 1; its weighted values in order from +0
 // with fused multiply-adds, then added to those before. In the end the warps that had
 // a page are merged in order: each one's sums times e^(its maximum - the largest),
-// added up, then divided.
+// added up, then divided. A sink is merged before the first warp. A score is scaled,
+// then bounded, then less what its distance costs. Attention that does no more than
+// scale is a kernel of its own.
 //
-// SwiGLU is (gate/(1+e^(-gate)))·up, of a gate below 0 (gate·e^gate/(1+e^gate))·up.
+// Activate, Gated and SoftCap have the formulas of source/activation.h, with fused
+// operations: SiLU is x/(1+e^(-x)), below 0 x·e^x/(1+e^x); GELU likewise, of another
+// power of e. TopK compares only, so that all kinds of device have the same.
 // Embed gives each number rounded once.
 package gpu

@@ -10,7 +10,7 @@ import (
 	"github.com/leat-dev/leat/kernels"
 )
 
-// The kernels' own exponential over all that it is for, seen through SwiGLU, whose
+// The kernels' own exponential over all that it is for, seen through SwiGLU (Gated by SiLU), whose
 // gates below 0 give gate·e^gate/(1+e^gate): within 2^-23, and three roundings.
 func TestExponential(t *testing.T) {
 	r := gpu.Rig(t)
@@ -29,7 +29,7 @@ func TestExponential(t *testing.T) {
 		up = append(up, 1)
 	}
 	g, u := r.Tensor(1, len(gate), gate), r.Tensor(1, len(gate), up)
-	r.Run(func(q kernels.Queue) { q.SwiGLU(g, g, u) })
+	r.Run(func(q kernels.Queue) { q.Gated(g, g, u, kernels.SiLU) })
 	worst := 0.0
 	for i, v := range r.Read(g) {
 		x := float64(gate[i])
@@ -51,7 +51,7 @@ func TestExponential(t *testing.T) {
 	gate, up = []float32{inf, -inf, kerneltest.NaN, math.MaxFloat32, 200, 0, minus, 1e-40}, []float32{1, 1, 1, 1, 1, 1, 1, 1}
 	want := []float32{inf, kerneltest.NaN, kerneltest.NaN, math.MaxFloat32, 200, 0, minus, 0.5e-40}
 	g, u = r.Tensor(1, len(gate), gate), r.Tensor(1, len(gate), up)
-	r.Run(func(q kernels.Queue) { q.SwiGLU(g, g, u) })
+	r.Run(func(q kernels.Queue) { q.Gated(g, g, u, kernels.SiLU) })
 	kerneltest.SameBits(t, want, r.Read(g), "SwiGLU")
 }
 
@@ -125,7 +125,7 @@ func TestNumbersAtTheLimits(t *testing.T) {
 	want = []float32{0, minus, 0, kerneltest.NaN, kerneltest.NaN, kerneltest.NaN, 1e-30 * f, -1e-30 * f, 0, minus}
 	dst, x = r.Tensor(5, 2, nil), r.Tensor(5, 2, rows)
 	gain := r.Vector([]float32{1, 1})
-	r.Run(func(q kernels.Queue) { q.RMSNorm(dst, x, gain, 1e-6) })
+	r.Run(func(q kernels.Queue) { q.RMSNorm(dst, x, kernels.NormSpec{Gain: gain, Eps: 1e-6}) })
 	got := r.Read(dst)
 	require.InEpsilon(t, want[6], got[6], 1e-6)
 	require.InEpsilon(t, want[7], got[7], 1e-6)

@@ -59,7 +59,7 @@ type queue struct {
 	packer    packer
 
 	embed        embedParams
-	rmsNorm      rmsNormParams
+	norm         normParams
 	quantize     quantizeParams
 	floatProduct floatProductParams
 	intProduct   intProductParams
@@ -67,10 +67,14 @@ type queue struct {
 	rope         ropeParams
 	storeKV      storeKVParams
 	attention    attentionParams
-	swiglu       swigluParams
+	activate     activateParams
+	gated        gatedParams
+	number       numberParams
 	add          addParams
+	addBias      addBiasParams
 	gather       gatherParams
 	argMax       argMaxParams
+	topK         topKParams
 }
 
 // Close waits for what was enqueued, and frees the queue and what its ops keep.
@@ -89,10 +93,12 @@ const types = int(kernels.I32) + 1
 
 // functions are the kernels' entry points.
 type functions struct {
-	embed, rmsNorm, quantize, rope, swiglu, add, gather, argMax device.Function
+	embed, rmsNorm, layerNorm, quantize, rope device.Function
+	activate, gated, scale, softCap           device.Function
+	add, addBias, gather, argMax, topK        device.Function
 
-	storeKV, attention [types]device.Function // by the cache's type
-	one, many          [types]device.Function // products of few and of many rows, by the weight's type
+	storeKV, attention, various [types]device.Function // by the cache's type
+	one, many                   [types]device.Function // products of few and of many rows, by the weight's type
 }
 
 func (f *functions) find(p device.Program) error {
@@ -104,12 +110,18 @@ func (f *functions) find(p device.Program) error {
 	}
 	get(&f.embed, "embed")
 	get(&f.rmsNorm, "rms_norm")
+	get(&f.layerNorm, "layer_norm")
 	get(&f.quantize, "quantize")
 	get(&f.rope, "rope")
-	get(&f.swiglu, "swiglu")
+	get(&f.activate, "activate")
+	get(&f.gated, "gated")
+	get(&f.scale, "scale")
+	get(&f.softCap, "soft_cap")
 	get(&f.add, "add")
+	get(&f.addBias, "add_bias")
 	get(&f.gather, "gather")
 	get(&f.argMax, "argmax")
+	get(&f.topK, "top_k")
 	for t := kernels.F32; t < kernels.I32; t++ {
 		name := strings.ToLower(t.String())
 		get(&f.one[t], "product_one_"+name)
@@ -117,6 +129,7 @@ func (f *functions) find(p device.Program) error {
 		if (kernels.CacheSpec{Type: t, Heads: 1, HeadDim: 32, Pages: 1}).Check() == nil {
 			get(&f.storeKV[t], "store_kv_"+name)
 			get(&f.attention[t], "attention_"+name)
+			get(&f.various[t], "attention_various_"+name)
 		}
 	}
 	return err

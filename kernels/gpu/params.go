@@ -11,11 +11,11 @@ type embedParams struct {
 	typ                        int32
 }
 
-type rmsNormParams struct {
-	dst, x, gain uint64
-	rows, cols   int32
-	eps          float32
-	_            int32
+type normParams struct {
+	dst, x, gain, bias uint64
+	rows, cols         int32
+	eps                float32
+	biased             int32
 }
 
 type quantizeParams struct {
@@ -53,17 +53,36 @@ type storeKVParams struct {
 
 type attentionParams struct {
 	dst, q, cache, header, status uint64
-	scale                         float32
+	sinks, slopes                 uint64
+	scale, cap                    float32
 	rows                          int32
 	heads, group, dim             int32
 	pages, base                   int32
 	outputs, words                int32
+	window                        int32
+	sunk, sloped                  int32
 	_                             int32
 }
 
-type swigluParams struct {
+type activateParams struct {
+	dst, x      uint64
+	n, function int32
+}
+
+type gatedParams struct {
 	dst, gate, up uint64
-	n, _          int32
+	n, function   int32
+}
+
+type numberParams struct {
+	x      uint64
+	n      int32
+	number float32
+}
+
+type addBiasParams struct {
+	x, bias uint64
+	n, cols int32
 }
 
 type addParams struct {
@@ -79,6 +98,12 @@ type gatherParams struct {
 type argMaxParams struct {
 	dst, x     uint64
 	rows, cols int32
+}
+
+type topKParams struct {
+	ids, values, x, columns uint64
+	rows, cols, k           int32
+	parts, each, given      int32
 }
 
 // wrong is what a kernel found wrong with a batch: word 0 of its status.

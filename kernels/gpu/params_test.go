@@ -54,10 +54,10 @@ func structs(t *testing.T) map[string][]field {
 
 func TestParamsAreThoseOfTheKernels(t *testing.T) {
 	ours := map[string]any{
-		"EmbedParams": embedParams{}, "RMSNormParams": rmsNormParams{}, "QuantizeParams": quantizeParams{},
+		"EmbedParams": embedParams{}, "NormParams": normParams{}, "QuantizeParams": quantizeParams{},
 		"FloatProductParams": floatProductParams{}, "IntProductParams": intProductParams{}, "RoPEParams": ropeParams{},
-		"StoreKVParams": storeKVParams{}, "AttentionParams": attentionParams{}, "SwiGLUParams": swigluParams{},
-		"AddParams": addParams{}, "GatherParams": gatherParams{}, "ArgMaxParams": argMaxParams{},
+		"StoreKVParams": storeKVParams{}, "AttentionParams": attentionParams{}, "ActivateParams": activateParams{}, "GatedParams": gatedParams{},
+		"NumberParams": numberParams{}, "AddBiasParams": addBiasParams{}, "TopKParams": topKParams{}, "AddParams": addParams{}, "GatherParams": gatherParams{}, "ArgMaxParams": argMaxParams{},
 	}
 	theirs := structs(t)
 	require.Len(t, theirs, len(ours))
@@ -119,4 +119,12 @@ func TestTypesAreNumberedAsTheKernelsExpect(t *testing.T) {
 		want["TYPE_"+typ.String()] = uint32(typ)
 	}
 	require.Equal(t, want, enum(t, "Type"))
+}
+
+func TestActivationsAreNumberedAsTheKernelsExpect(t *testing.T) {
+	want := map[string]uint32{}
+	for _, f := range kernels.Activations() {
+		want["FUNCTION_"+strings.ToUpper(f.String())] = uint32(f)
+	}
+	require.Equal(t, want, enum(t, "Function"))
 }

@@ -26,8 +26,8 @@ var refusals = []kerneltest.Refusal{
 	kerneltest.Header("Attention", func(h *kernels.Header) { h.Pages[0] = 9 }, "page 9", "cache that has 3"),
 
 	{Op: "RMSNorm", Spoil: func(l *kerneltest.Layer) { l.Y = l.X; l.Y.Off += 4 }, Wants: []string{"dst lies over a part of x"}},
-	{Op: "SwiGLU", Spoil: func(l *kerneltest.Layer) { l.Y = l.Gate; l.Y.Off -= 4 }, Wants: []string{"dst lies over a part of gate"}},
-	{Op: "SwiGLU", Spoil: func(l *kerneltest.Layer) { l.Y = l.X; l.Y.Off += 4 }, Wants: []string{"dst lies over a part of up"}},
+	{Op: "Gated", Spoil: func(l *kerneltest.Layer) { l.Y = l.Gate; l.Y.Off -= 4 }, Wants: []string{"dst lies over a part of gate"}},
+	{Op: "Gated", Spoil: func(l *kerneltest.Layer) { l.Y = l.X; l.Y.Off += 4 }, Wants: []string{"dst lies over a part of up"}},
 	{Op: "Add", Spoil: func(l *kerneltest.Layer) { l.Y = l.X; l.Y.Off += 4 }, Wants: []string{"dst lies over a part of x"}},
 	{Op: "ArgMax", Spoil: func(l *kerneltest.Layer) { l.Best.Buf, l.Best.Off = l.X.Buf, l.X.Off }, Wants: []string{"dst lies over x"}},
 }
@@ -76,12 +76,12 @@ func TestShapesBeyondAKernelAreRefused(t *testing.T) {
 	for _, c := range []struct{ rows, cols int }{{1 << 16, 1 << 15}, {1, math.MaxInt32}, {1 << 31, 1}, {1<<31 - 255, 1}, {1 << 23, 1 << 23}} {
 		x := huge(c.rows, c.cols)
 		for name, op := range map[string]func(q kernels.Queue){
-			"RMSNorm":   func(q kernels.Queue) { q.RMSNorm(x, x, l.Gain, 1e-5) },
+			"RMSNorm":   func(q kernels.Queue) { q.RMSNorm(x, x, kernels.NormSpec{Gain: l.Gain, Eps: 1e-5}) },
 			"MatMul":    func(q kernels.Queue) { q.MatMul(x, l.Products) },
-			"SwiGLU":    func(q kernels.Queue) { q.SwiGLU(x, x, x) },
+			"Gated":     func(q kernels.Queue) { q.Gated(x, x, x, kernels.SiLU) },
 			"Add":       func(q kernels.Queue) { q.Add(x, x) },
 			"ArgMax":    func(q kernels.Queue) { q.ArgMax(l.Best, x) },
-			"Attention": func(q kernels.Queue) { q.Attention(l.Y, x, l.Cache, 1, l.Rows) },
+			"Attention": func(q kernels.Queue) { q.Attention(l.Y, x, l.Cache, kernels.AttentionSpec{Scale: 1}, l.Rows) },
 		} {
 			require.ErrorContains(t, r.Try(op), "use fewer rows a batch", "%s %v", name, c)
 		}
@@ -89,7 +89,7 @@ func TestShapesBeyondAKernelAreRefused(t *testing.T) {
 	tall := huge(mostBlocks*tileRows+1, 256)
 	require.ErrorContains(t, r.Try(func(q kernels.Queue) { q.MatMul(tall, l.Products) }), "a GPU's product takes up to 2097120")
 	wide := huge(1, 2*32*(mostBlocks+1))
-	require.ErrorContains(t, r.Try(func(q kernels.Queue) { q.Attention(wide, wide, l.Cache, 1, l.Rows) }), "Attention:")
+	require.ErrorContains(t, r.Try(func(q kernels.Queue) { q.Attention(wide, wide, l.Cache, kernels.AttentionSpec{Scale: 1}, l.Rows) }), "Attention:")
 }
 
 // strange is a device that runs no programs.

@@ -33,9 +33,6 @@ func quantizedBytes(rows, cols int) (int64, error) {
 	return wholePages(int64(rows) * blocks * each), nil
 }
 
-// imagined is how package device describes a device that isn't there.
-const imagined = "imagined"
-
 // WorkspaceBytes counts the driver's context, which holds the kernels too, only
 // on a device that isn't there: of one that is, what was free was measured with
 // its context in place.
@@ -44,7 +41,7 @@ func (backend) WorkspaceBytes(d device.Info, rows, cols int) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if d.Description == imagined {
+	if d.Imagined {
 		if bytes > math.MaxInt64-kernels.ContextBytes {
 			return 0, fmt.Errorf("%d rows of %d columns of activations are more than memory can hold", rows, cols)
 		}

@@ -38,7 +38,7 @@ func TestReserveTakesWhatWasSaidBeforehand(t *testing.T) {
 		require.NoError(t, r.Q.Reserve(c.rows, c.cols))
 		require.Equal(t, want, r.Q.Device().Allocated()-before, "%v", c)
 	}
-	info.Description = imagined
+	info.Imagined = true
 	want, err := backend{}.WorkspaceBytes(info, 64, 512)
 	require.NoError(t, err)
 	require.EqualValues(t, kernels.ContextBytes+64*512/32*40, want)

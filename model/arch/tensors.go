@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 
@@ -34,6 +35,18 @@ func (t *tensors) vector(name string, cols int) kernels.Matrix {
 	return t.get(name, true, 1, cols)
 }
 
+// has says whether the file has a tensor.
+func (t *tensors) has(name string) bool {
+	_, ok := t.file.Tensor(name)
+	return ok
+}
+
+// hasRows says whether the file has a matrix of so many rows.
+func (t *tensors) hasRows(name string, rows int) bool {
+	x, ok := t.file.Tensor(name)
+	return ok && len(x.Dims) == 2 && x.Dims[1] == uint64(rows)
+}
+
 func (t *tensors) get(name string, vector bool, rows, cols int) kernels.Matrix {
 	m := kernels.Matrix{Name: name, Rows: rows, Cols: cols}
 	x, ok := t.file.Tensor(name)
@@ -63,6 +76,49 @@ func (t *tensors) get(name string, vector bool, rows, cols int) kernels.Matrix {
 	}
 	m.Type, m.Data = kind, x.Data
 	return m
+}
+
+// float32s takes a vector of F32 and returns its elements.
+func (t *tensors) float32s(name string, cols int) []float32 {
+	m := t.vector(name, cols)
+	if t.err == nil && m.Type != kernels.F32 {
+		t.wrong("tensor %s is of type %v, it must be F32", name, m.Type)
+	}
+	if t.err != nil {
+		return nil
+	}
+	x := make([]float32, cols)
+	for i := range x {
+		x[i] = math.Float32frombits(binary.LittleEndian.Uint32(m.Data[4*i:]))
+	}
+	return x
+}
+
+// rowsOf divides a matrix into matrices of so many rows each, in order. They
+// read the same memory.
+func (t *tensors) rowsOf(m kernels.Matrix, parts []int) []kernels.Matrix {
+	all := make([]kernels.Matrix, len(parts))
+	data := m.Data
+	for i, rows := range parts {
+		all[i] = m
+		all[i].Rows, all[i].Data = rows, nil
+		if t.err != nil {
+			continue // only a tensor that was taken has the data for its shape
+		}
+		bytes := int64(len(m.Data)) / int64(m.Rows) * int64(rows)
+		all[i].Data, data = data[:bytes:bytes], data[bytes:]
+	}
+	return all
+}
+
+// elementsOf divides a vector likewise, into vectors of so many elements.
+func (t *tensors) elementsOf(m kernels.Matrix, parts []int) []kernels.Matrix {
+	m.Rows, m.Cols = m.Cols, 1
+	all := t.rowsOf(m, parts)
+	for i := range all {
+		all[i].Rows, all[i].Cols = 1, all[i].Rows
+	}
+	return all
 }
 
 // rows returns how many rows a matrix of cols columns has in the file.

@@ -1,86 +1,125 @@
 // Package tokenizer turns text into tokens and back, by the vocabulary that a
-// GGUF file holds. It knows the kind that such files call "llama": a
-// SentencePiece vocabulary of pieces with scores.
+// GGUF file holds.
 //
-// In that vocabulary a space is written ▁ (U+2581), and the two are one
-// character: text that has a ▁ comes back with a space.
+// It owns what callers see: the Tokenizer interface, the choice of its
+// implementation, and the Decoder, which turns tokens into whole characters as
+// they come. It must not know how a vocabulary cuts or spells text. That is for
+// the implementations, a package each (such as model/tokenizer/sentencepiece);
+// what these have in common is in model/tokenizer/vocabulary.
 package tokenizer
 
 import (
-	"slices"
-	"sync"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/leat-dev/leat/model/gguf"
+	"github.com/leat-dev/leat/model/tokenizer/sentencepiece"
+	"github.com/leat-dev/leat/model/tokenizer/vocabulary"
 )
 
 // Tokenizer is a vocabulary and its rules. It doesn't change, and its methods
-// may be called from any goroutine.
-type Tokenizer struct {
-	tokens []token
+// may be called from any goroutine. None of them fails: any text has tokens, and
+// ids that the vocabulary doesn't have spell nothing.
+type Tokenizer interface {
+	// Size returns the number of tokens. Their ids are 0 to Size-1.
+	Size() int
 
-	pieces  map[string]int32 // what merging may make, and only that
-	longest int              // bytes of the longest of them
-	bytes   [256]int32       // the token of each byte, none where there is none
-	special []int32          // tokens that are read whole in a text, longest first
+	// Encode returns the tokens of a text that is given in parts, and nothing
+	// besides. Control tokens are read as what they are in parts made by
+	// WithControl; in other parts they are text like any other.
+	Encode(parts ...Part) []int32
 
-	bos, eos, unk int32 // none where there is none
-	ends          []int32
-	addBOS        bool
-	addEOS        bool
-	spacePrefix   bool // a text begins as if a space stood before it
+	// Prompt returns the tokens of a whole prompt: those of Encode, with the
+	// tokens before and after it that the file asks for, such as BOS.
+	Prompt(parts ...Part) []int32
 
-	mergers sync.Pool // of *merger
+	// Least returns a number of tokens that Encode(Plain(text)) and
+	// Encode(WithControl(text)) have at least, in a time that doesn't grow with
+	// the text. It allows one to refuse a text without encoding it.
+	Least(text string) int
+
+	// AppendPiece appends the bytes that a token adds to a text, and returns the
+	// extended text. The bytes may end within a character. text ends with what
+	// the tokens before have added, at least since the end of the last whole
+	// character: AppendPiece may change these bytes when the character is
+	// complete.
+	AppendPiece(text []byte, id int32) []byte
+
+	// Prefix returns the text that Encode puts before a text, such as a space,
+	// and that Decode therefore leaves out; "" if there is none.
+	Prefix() string
+
+	// Text returns a token as the vocabulary spells it, such as "▁the", "<s>"
+	// or "<0x0A>". It returns "" if the vocabulary has no such id.
+	Text(id int32) string
+
+	// BOS returns the token that begins a text. ok is false if there is none.
+	BOS() (id int32, ok bool)
+
+	// EOS returns the token that ends a text. ok is false if there is none.
+	EOS() (id int32, ok bool)
+
+	// IsEnd reports whether a model that makes this token has finished. There
+	// may be several such tokens: EOS, and those that end a turn or a message.
+	IsEnd(id int32) bool
 }
 
-type token struct {
-	text  string
-	score float32
-	kind  kind
-	value byte // of a byte token
-}
+// Part is a piece of the text that a tokenizer encodes. The parts of a text are
+// encoded as if they were joined; only control tokens never reach from one kind
+// of part into the other.
+type Part = vocabulary.Part
 
-// kind is a token's type, in the file's own numbers.
-type kind int32
+// Plain returns a part in which control tokens are text like any other: what a
+// user of a chat wrote.
+func Plain(text string) Part { return vocabulary.Plain(text) }
 
-const (
-	normal      kind = 1
-	unknown     kind = 2 // stands for text that the vocabulary can't spell
-	control     kind = 3 // <s>, </s>: has a meaning and no text
-	userDefined kind = 4 // is never split, and never made by merging
-	unused      kind = 5 // as normal
-	byteToken   kind = 6 // <0x41>: one byte
-)
+// WithControl returns a part in which control tokens are read as what they are:
+// a chat template's own text, or a prompt whose author may write them.
+func WithControl(text string) Part { return vocabulary.WithControl(text) }
 
-const none int32 = -1
+const modelKey = "tokenizer.ggml.model" // from the GGUF specification
 
-// Size returns how many tokens there are: ids go from 0 to Size-1.
-func (t *Tokenizer) Size() int { return len(t.tokens) }
+// ErrNone says that a file has no tokenizer. New wraps it in an error that names
+// the file.
+var ErrNone = errors.New("the file has no tokenizer")
 
-// BOS returns the token that begins a text, ok false where there is none.
-func (t *Tokenizer) BOS() (id int32, ok bool) { return t.bos, t.bos != none }
-
-// EOS returns the token that ends a text, ok false where there is none.
-func (t *Tokenizer) EOS() (id int32, ok bool) { return t.eos, t.eos != none }
-
-// IsEnd says whether a model that makes this token has finished: EOS, or a
-// token that ends a turn.
-func (t *Tokenizer) IsEnd(id int32) bool { return slices.Contains(t.ends, id) }
-
-// Text returns a token as the vocabulary spells it, such as "▁the", "<s>" or
-// "<0x0A>"; "" where there is no such token.
-func (t *Tokenizer) Text(id int32) string {
-	if !t.has(id) {
-		return ""
+// New reads the tokenizer of a file, of the kind that the file names. It keeps
+// nothing of the file, which may be closed. Errors name the file and the key or
+// token; a file that says it has no tokenizer, or doesn't mention one, is
+// ErrNone.
+func New(f *gguf.File) (Tokenizer, error) {
+	kind, ok, err := f.String(modelKey)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok:
+		return nil, fmt.Errorf("%s: key %q is missing: %w", f.Name(), modelKey, ErrNone)
 	}
-	return t.tokens[id].text
+	switch kind {
+	case "llama":
+		return made(sentencepiece.New(f))
+	case "none":
+		return nil, fmt.Errorf("%s: key %q is %q: %w", f.Name(), modelKey, kind, ErrNone)
+	}
+	return nil, fmt.Errorf("%s: tokenizer model %q is not supported yet; llama is", f.Name(), kind)
 }
 
-func (t *Tokenizer) has(id int32) bool { return id >= 0 && int(id) < len(t.tokens) }
-
-// Least returns a number of tokens that text has at least, without encoding it:
-// its length divided by the longest token's.
-func (t *Tokenizer) Least(text string) int {
-	longest := max(t.longest, 4) // a character that no piece has is a token too
-	if len(t.special) > 0 {
-		longest = max(longest, len(t.tokens[t.special[0]].text))
+// made keeps the nil pointer that comes with an error from becoming a Tokenizer
+// that isn't nil.
+func made[T Tokenizer](t T, err error) (Tokenizer, error) {
+	if err != nil {
+		return nil, err
 	}
-	return len(text) / longest
+	return t, nil
+}
+
+// Decode returns the text of tokens that are a text from its beginning, without
+// the tokenizer's Prefix. Bytes that aren't UTF-8 stay as they are.
+func Decode(t Tokenizer, ids []int32) string {
+	var text []byte
+	for _, id := range ids {
+		text = t.AppendPiece(text, id)
+	}
+	return strings.TrimPrefix(string(text), t.Prefix())
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leat-dev/leat/pipeline"
 	"github.com/leat-dev/leat/stage"
 )
 
@@ -51,6 +50,9 @@ func (e *Engine) send() {
 				idle++
 				continue
 			}
+			if l.probe != nil {
+				e.pipeline.Probe(b, l.route)
+			}
 			idle = 0
 			e.held, e.waited = nil, false
 			e.measures.sent(f)
@@ -81,6 +83,7 @@ func (e *Engine) receive(b *stage.Batch, err error) {
 	} else {
 		e.failures(f, err)
 	}
+	e.examine(l)
 	e.schedule.admit()
 	e.pipeline.Release(b)
 }
@@ -89,7 +92,6 @@ func (e *Engine) receive(b *stage.Batch, err error) {
 // has chosen from each.
 func (e *Engine) results(b *stage.Batch, f *flight) {
 	l := f.lane
-	l.failures, l.probe = 0, nil
 	for i := range e.plan.Stages {
 		l.pace.observe(i, len(b.Header.Tokens), b.Took(i))
 	}
@@ -112,22 +114,36 @@ func (e *Engine) results(b *stage.Batch, f *flight) {
 }
 
 // failures deals with a batch that failed. Where there are lanes on which its
-// sequences haven't failed yet, they are computed again there; else they end with the error. When batch after
-// batch fails, a row of the engine's own is sent down the lane: if that fails
-// too it isn't the requests, and the lane is given up.
+// sequences haven't failed yet, they are computed again there; else they end with
+// the error.
 func (e *Engine) failures(f *flight, err error) {
 	l := f.lane
-	l.failures++
-	probed := false
 	for _, p := range f.parts {
-		probed = probed || p.seq == l.probe
 		e.spoil(l, p.seq, err)
 		l.landed(p.seq)
 	}
-	switch {
-	case probed:
-		e.giveUp(l, &pipeline.FailingError{Batches: l.failures, Err: err})
-	case l.limit > 0 && l.failures >= l.limit && l.probe == nil && l.down == nil:
+}
+
+// examine brings a lane up to what the line says of its route: whether it takes
+// sequences, and whether a row of nobody's is to be sent there, alone.
+func (e *Engine) examine(l *lane) {
+	err := e.pipeline.RouteErr(l.route)
+	if l.probe != nil && l.probe.ended {
+		l.probe = nil
+	}
+	if err != nil && l.down == nil {
+		l.down = err
+		for _, s := range slices.Clone(l.running) {
+			e.spoil(l, s, err)
+		}
+		if err := e.schedule.failed(); err != nil {
+			e.fail(err)
+		}
+	}
+	if err == nil {
+		l.down = nil
+	}
+	if l.probe == nil && e.pipeline.Due(l.route) {
 		l.try()
 	}
 }
@@ -144,17 +160,6 @@ func (e *Engine) spoil(l *lane, s *sequence, err error) {
 		}
 	default:
 		e.end(s, Failed, err)
-	}
-}
-
-// giveUp takes a lane out of use.
-func (e *Engine) giveUp(l *lane, err error) {
-	l.down, l.probe = err, nil
-	for _, s := range slices.Clone(l.running) {
-		e.spoil(l, s, err)
-	}
-	if err := e.schedule.failed(); err != nil {
-		e.fail(err)
 	}
 }
 
@@ -181,7 +186,7 @@ func (e *Engine) chosen(s *sequence, id int32, logits []float32, err error) {
 		e.end(s, Stop, nil)
 	default:
 		s.tokens = append(s.tokens, id)
-		text, stopped := s.writer.add(id)
+		text, stopped := s.writer.Add(id)
 		t := Token{ID: id, Text: text}
 		if s.logProbs && argMax(logits) >= 0 { // a sampler may have changed them
 			t.LogProb = logProb(logits, id)
@@ -232,7 +237,7 @@ func (e *Engine) end(s *sequence, finish Finish, err error) {
 	if err == nil {
 		last := Token{ID: -1, Finish: finish}
 		if !s.scored {
-			last.Text = s.writer.end()
+			last.Text = s.writer.End()
 		}
 		s.outbox.put(step{Token: last})
 	} else if finish == Failed {

@@ -23,7 +23,7 @@ import (
 type Engine struct {
 	plan      *Plan
 	pipeline  *pipeline.Line
-	tokenizer *tokenizer.Tokenizer
+	tokenizer tokenizer.Tokenizer
 	vocab     int
 
 	schedule *scheduler
@@ -38,6 +38,8 @@ type Engine struct {
 	outgoing  chan *stage.Batch // to the sender; has room for one
 	sent      chan submitted    // from it; has room for one
 	sending   bool              // it has one
+	finished  chan *stage.Batch // from the line; has room for all batches
+	health    chan struct{}     // holds one: a route's health has changed
 	questions chan chan Counts
 	ended     chan struct{} // closed: the engine's goroutine has ended
 	draining  chan struct{} // closed: nothing new is taken
@@ -71,13 +73,8 @@ func New(ctx context.Context, m *model.Model, options ...Option) (*Engine, error
 
 // Start loads the plan's model and starts an engine.
 func (p *Plan) Start(ctx context.Context) (*Engine, error) {
-	l, err := p.Plan.Start(ctx)
-	if err != nil {
-		return nil, err
-	}
 	e := &Engine{
 		plan:      p,
-		pipeline:  l,
 		tokenizer: p.model.Tokenizer,
 		vocab:     p.model.Vocab,
 		schedule:  newScheduler(p.lanes(), p.MaxSeqs),
@@ -87,10 +84,25 @@ func (p *Plan) Start(ctx context.Context) (*Engine, error) {
 		pokes:     make(chan struct{}, 1),
 		outgoing:  make(chan *stage.Batch, 1),
 		sent:      make(chan submitted, 1),
+		finished:  make(chan *stage.Batch, p.InFlight()*p.Routes()),
+		health:    make(chan struct{}, 1),
 		questions: make(chan chan Counts),
 		ended:     make(chan struct{}),
 		draining:  make(chan struct{}),
 		closing:   make(chan struct{}),
+	}
+	var err error
+	e.pipeline, err = p.Plan.Start(ctx, pipeline.Handler{
+		Finished: func(b *stage.Batch) { e.finished <- b },
+		Changed: func(int) {
+			select {
+			case e.health <- struct{}{}:
+			default:
+			}
+		},
+	})
+	if err != nil {
+		return nil, err
 	}
 	e.running.Go(e.run)
 	e.running.Go(e.sender)
@@ -104,11 +116,7 @@ func (p *Plan) lanes() []*lane {
 		var devices []string
 		var shared []int
 		for _, s := range p.Stages {
-			at := s.Device
-			if k := len(s.Replicas); k > 0 {
-				at = s.Replicas[route%k]
-			}
-			devices = append(devices, at.Name)
+			devices = append(devices, s.On(route).Device.Name)
 			shared = append(shared, p.Routes()/max(1, len(s.Replicas)))
 		}
 		lanes = append(lanes, &lane{
@@ -116,7 +124,6 @@ func (p *Plan) lanes() []*lane {
 			pace:    newPace(devices, shared, p.InFlight(), p.InFlightGiven(), p.MaxBatch()),
 			maxRows: p.MaxBatch(),
 			maxOut:  min(p.MaxBatch(), max(p.MaxSeqs, fewestOutputs)),
-			limit:   p.FailureLimit(),
 		})
 	}
 	return lanes
@@ -126,7 +133,7 @@ func (p *Plan) lanes() []*lane {
 func (e *Engine) Plan() *Plan { return e.plan }
 
 // Tokenizer turns text into the model's tokens and back.
-func (e *Engine) Tokenizer() *tokenizer.Tokenizer { return e.tokenizer }
+func (e *Engine) Tokenizer() tokenizer.Tokenizer { return e.tokenizer }
 
 // Stats is what the stages have done so far.
 func (e *Engine) Stats() []pipeline.StageStats { return e.pipeline.Stats() }
@@ -194,13 +201,13 @@ func (e *Engine) serve() {
 			} else {
 				e.schedule.arrive(s)
 			}
-		case b, open := <-e.pipeline.Done():
-			if !open {
-				// Only Close closes the pipeline, and it waits for this goroutine.
-				e.fail(errors.New("the pipeline ended"))
-				return
-			}
+		case b := <-e.finished:
 			e.receive(b, b.Err())
+		case <-e.health:
+			for _, l := range e.schedule.lanes {
+				e.examine(l)
+			}
+			e.schedule.admit()
 		case <-e.held:
 			e.held, e.waited = nil, true
 		case <-e.pokes:

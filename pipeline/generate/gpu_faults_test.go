@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leat-dev/leat/device"
-	"github.com/leat-dev/leat/device/cuda"
 	"github.com/leat-dev/leat/internal/emulator"
 	"github.com/leat-dev/leat/pipeline"
 	"github.com/leat-dev/leat/pipeline/generate"
@@ -76,10 +75,10 @@ func TestACallOfTheDriverFails(t *testing.T) {
 					require.ErrorAs(t, err, &at)
 					where := e.Plan().Stages[call.stage]
 					assert.Equal(t, []any{call.stage, where.Layers, where.Device.Name}, []any{at.Stage, at.Layers, at.Device}, "%v", err)
-					var of *cuda.Error
+					var of *device.DriverError
 					require.ErrorAs(t, err, &of)
 					assert.Equal(t, call.name, of.Call)
-					assert.NotErrorIs(t, err, cuda.ErrLost)
+					assert.NotErrorIs(t, err, device.ErrLost)
 					assert.ErrorContains(t, err, "CUDA_ERROR_INVALID_VALUE")
 					got := results[i].Tokens
 					assert.True(t, slices.Equal(want[i].Tokens[:len(got)], got), "what was written before was right")
@@ -116,7 +115,7 @@ func TestAGPUVanishes(t *testing.T) {
 						require.ErrorAs(t, err, &at)
 						assert.Equal(t, "cuda:1", at.Device)
 						assert.Equal(t, "cuda:1", e.Plan().Stages[at.Stage].Device.Name)
-						assert.ErrorIs(t, err, cuda.ErrLost)
+						assert.ErrorIs(t, err, device.ErrLost)
 						assert.ErrorContains(t, err, "CUDA_ERROR_LAUNCH_FAILED")
 					}
 				}
@@ -167,7 +166,7 @@ func TestAGPURunsOutOfMemoryAtLoad(t *testing.T) {
 				}
 				failures++
 				name := fmt.Sprintf("cuda:%d", gpu)
-				assert.ErrorIs(t, err, cuda.ErrOutOfMemory)
+				assert.ErrorIs(t, err, device.ErrOutOfMemory)
 				for _, part := range []string{name, "cuMemAlloc", "asked for", "free"} {
 					assert.ErrorContains(t, err, part)
 				}

@@ -14,10 +14,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	_ "github.com/leat-dev/leat/device/cuda"
+	_ "github.com/leat-dev/leat/backends"
 	"github.com/leat-dev/leat/internal/emulator"
 	"github.com/leat-dev/leat/kernels"
-	_ "github.com/leat-dev/leat/kernels/gpu"
 	"github.com/leat-dev/leat/model"
 	"github.com/leat-dev/leat/pipeline"
 	"github.com/leat-dev/leat/pipeline/generate"

@@ -25,10 +25,8 @@ type lane struct {
 	writing int         // of these, past their chunks
 	flights int         // batches
 
-	limit    int       // batches that may fail in a row until the lane is tried; 0: any number
-	failures int       // that failed since one passed
-	probe    *sequence // runs alone, to see whether it is the lane or the requests
-	down     error     // why the lane takes nothing any more
+	probe *sequence // runs alone, to see whether it is the lane or the requests
+	down  error     // why the lane takes nothing now
 
 	scratch []*sequence
 }
@@ -334,7 +332,7 @@ func (l *lane) put(b *stage.Batch, f *flight, s *sequence, n int) int {
 	}
 	s.sent += n
 	s.flying++
-	b.Best = b.Best && (s.greedy || outputs == 0)
+	b.Want.Best = b.Want.Best && (s.greedy || outputs == 0)
 	f.parts = append(f.parts, part{s, s.sent, outputs})
 	return outputs
 }

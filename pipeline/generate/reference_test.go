@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leat-dev/leat/internal/emulator"
+	"github.com/leat-dev/leat/internal/kerneltest"
 	"github.com/leat-dev/leat/kernels"
 	"github.com/leat-dev/leat/pipeline/generate"
 )
@@ -64,17 +65,6 @@ func (r reference) logits(t *testing.T) []float32 {
 	return x
 }
 
-// distance is ‖a−b‖/‖b‖.
-func distance(a, b []float32) float64 {
-	var diff, norm float64
-	for i := range b {
-		d := float64(a[i]) - float64(b[i])
-		diff += d * d
-		norm += float64(b[i]) * float64(b[i])
-	}
-	return math.Sqrt(diff / norm)
-}
-
 func TestLogitsAreAsCloseAsThePeers(t *testing.T) { asClose(t) }
 
 func TestLogitsOfGPUsAreAsCloseAsThePeers(t *testing.T) {
@@ -88,7 +78,7 @@ func asClose(t *testing.T, options ...generate.Option) {
 			bound := max(1.1*r.Peer, 1e-5)
 			e := open(t, r.path(), append(options, generate.WithKV(kernels.F32))...)
 			got := logits(t, e, r.Tokens)
-			d := distance(got, r.logits(t))
+			d := kerneltest.Distance(got, r.logits(t))
 			t.Logf("relative error %.3g, the peer's %.3g, bound %.3g", d, r.Peer, bound)
 			assert.LessOrEqual(t, d, bound)
 		})

@@ -176,7 +176,7 @@ type flight struct {
 // fill puts a lane's next rows into b and returns how many.
 func (f *flight) fill(l *lane, b *stage.Batch) int {
 	f.lane, f.parts = l, f.parts[:0]
-	b.Route, b.Best = l.route, true
+	b.Route, b.Want.Best = l.route, true
 	return l.fill(b, f)
 }
 

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/leat-dev/leat/kernels"
+	showable "github.com/leat-dev/leat/pipeline/generate/text"
 )
 
 // sequence is a request on its way. All but its outbox and the marks that other
@@ -37,7 +38,7 @@ type sequence struct {
 	greedy    bool // it takes the most likely token and asks for nothing else of the logits: sampler isn't asked
 	ignoreEnd bool
 	logProbs  bool
-	writer    writer
+	writer    *showable.Writer
 
 	scored bool         // no tokens are added: the caller wants the logits of each
 	scores int          // how many logits have been handed over

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/leat-dev/leat/model/tokenizer"
+	showable "github.com/leat-dev/leat/pipeline/generate/text"
 )
 
 // Stream continues a request's prompt, step by step as it is written. The last
@@ -99,7 +102,7 @@ func (e *Engine) Tokens(prompt string) ([]int32, error) {
 	if least := e.tokenizer.Least(prompt); least > e.plan.Context {
 		return nil, fmt.Errorf("%w: at least %d tokens, the context holds %d: shorten it or raise the context (--ctx)", ErrTooLong, least, e.plan.Context)
 	}
-	return e.tokenizer.Encode(prompt), nil
+	return e.tokenizer.Prompt(tokenizer.WithControl(prompt)), nil
 }
 
 // sequence checks a request and makes it ready to run.
@@ -156,7 +159,7 @@ func (e *Engine) sequence(r Request) (*sequence, error) {
 		greedy:    r.Sampler == nil && r.Sampling.greedy() && !r.LogProbs,
 		logProbs:  r.LogProbs,
 		ignoreEnd: r.IgnoreEnd,
-		writer:    writer{decoder: e.tokenizer.Continue(), stops: r.Stop},
+		writer:    showable.NewWriter(tokenizer.Continue(e.tokenizer), r.Stop),
 		outbox:    outbox{signal: make(chan struct{}, 1)},
 	}, nil
 }

@@ -17,9 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	_ "github.com/leat-dev/leat/device/cuda"
+	_ "github.com/leat-dev/leat/backends"
 	"github.com/leat-dev/leat/internal/stagetest"
-	_ "github.com/leat-dev/leat/kernels/gpu"
 	"github.com/leat-dev/leat/pipeline"
 	"github.com/leat-dev/leat/pipeline/trace"
 	"github.com/leat-dev/leat/stage"

@@ -81,13 +81,13 @@ func opcodes(t *testing.T) map[string]map[string]int {
 
 // fused are the kernels whose source has FMA; in all others every product is rounded.
 // The exponential is ten, sine and cosine together fifteen.
-var fused = regexp.MustCompile(`^leat_(rms_norm|rope|swiglu|attention_\w+|product_(one|many)_(f32|f16|bf16)|ceiling_fma)$`)
+var fused = regexp.MustCompile(`^leat_(rms_norm|layer_norm|rope|activate|gated|soft_cap|attention_\w+|product_(one|many)_(f32|f16|bf16)|ceiling_fma)$`)
 
 func TestFusedWhereTheSourceSaysSo(t *testing.T) {
 	for name, ops := range opcodes(t) {
 		assert.Equal(t, fused.MatchString(name), ops["fma.rn.f32"] > 0, "%s: %d fused operations", name, ops["fma.rn.f32"])
 		switch name {
-		case "leat_swiglu":
+		case "leat_soft_cap":
 			assert.Equal(t, 10, ops["fma.rn.f32"], name)
 		case "leat_rope":
 			assert.Equal(t, 15, ops["fma.rn.f32"], name)

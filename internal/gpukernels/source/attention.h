@@ -100,6 +100,23 @@ DEVICE void weigh(T type, IN(Chunk) cache, long long values, int dim, int first,
   for (int i = 0; i < 8; i++) sum[i] = FMA(weight, v[i], sum[i]);
 }
 
+// Plain attention only scales its scores, Various has all that AttentionParams names.
+// They are kernels of their own, so that the one doesn't pay for the other.
+struct Plain { enum { VARIOUS = 0 }; };
+struct Various { enum { VARIOUS = 1 }; };
+
+// first_seen returns the first position that one at position attends to.
+DEVICE int first_seen(const AttentionParams &p, int position) {
+  return p.window > 0 && position >= p.window ? position - p.window + 1 : 0;
+}
+
+// adjusted returns a scaled score, bounded and less what its distance costs.
+DEVICE float adjusted(const AttentionParams &p, float score, int head, int distance) {
+  if (p.cap > 0) score = soft_cap(score, p.cap);
+  if (p.sloped) score = score - p.slopes[head] * (float)distance;
+  return score;
+}
+
 // attention computes value elements 256z to 256z+255 of query head h of row r, in
 // block (r, h, z).
 //
@@ -116,10 +133,13 @@ DEVICE void weigh(T type, IN(Chunk) cache, long long values, int dim, int first,
 // the warps that had a page, in order. So a row's sums depend on nothing but its
 // position, and not on the batch or on how the prompt was cut.
 //
+// Positions before a window are like those behind the row's own. A sink is merged
+// before the first warp, as a score of weight 1 that has no value.
+//
 // A score of NaN or +∞ makes the row NaN, and so do scores that are all -∞; one of -∞
 // among others weighs 0.
-template <class T>
-DEVICE void attention(T type, const AttentionParams &p) {
+template <class T, class Kind>
+DEVICE void attention(T type, Kind, const AttentionParams &p) {
   SHARED(float, most, WARPS);
   SHARED(float, weights, WARPS);
   SHARED(int, failed, WARPS);
@@ -134,11 +154,14 @@ DEVICE void attention(T type, const AttentionParams &p) {
     position = position_of(p.header, p.status, ATTENTION, p.rows, row);
   }
   const int pages = position < 0 ? 0 : position / LANES + 1;
+  const int seen = Kind::VARIOUS ? first_seen(p, position) : 0;
 
   float m = -infinity, l = 0;
   float acc[8] = {0, 0, 0, 0, 0, 0, 0, 0};
   bool bad = position < 0;
-  for (int b = WARP; b < pages; b += WARPS) {
+  int b = WARP;
+  if (Kind::VARIOUS) b += (seen / LANES - WARP + WARPS - 1) / WARPS * WARPS; // this warp's first that is seen
+  for (; b < pages; b += WARPS) {
     const int page = page_of(p, ATTENTION, row, b, LANE == 0);
     if (page < 0) {
       bad = true;
@@ -148,17 +171,20 @@ DEVICE void attention(T type, const AttentionParams &p) {
     const int left = position - b * LANES;
     const int count = left < LANES ? left + 1 : LANES;
 
-    const float found = score(type, p.cache, keys, p.dim, p.q, at) * p.scale;
-    const float s = LANE < count ? found : -infinity;
+    const int begin = Kind::VARIOUS && seen > b * LANES ? seen - b * LANES : 0;
+    float found = score(type, p.cache, keys, p.dim, p.q, at) * p.scale;
+    if (Kind::VARIOUS) found = adjusted(p, found, head, left - LANE);
+    const bool there = LANE >= begin && LANE < count;
+    const float s = there ? found : -infinity;
     const float top = MAXF(m, warp_max(s));
     const float from = top == -infinity ? 0 : top; // weights of 0, not NaN: other pages may have more
     const float c = exponential(m - from);
-    const float weight = LANE < count ? exponential(s - from) : 0;
+    const float weight = there ? exponential(s - from) : 0;
     l = l * c + warp_sum(weight);
     m = top;
 
     float sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-    int t = 0;
+    int t = begin;
     for (; t + 4 <= count; t += 4) {
       FOR_UNROLLED
       for (int i = 0; i < 4; i++) weigh(type, p.cache, keys + size, p.dim, first, t + i, weight, sum);
@@ -178,8 +204,11 @@ DEVICE void attention(T type, const AttentionParams &p) {
   BARRIER();
   if (THREAD >= p.dim - first) return;
 
-  const int warps = pages < WARPS ? pages : WARPS;
+  // Of a window, any warp may have had no page: then its sums are zeros.
+  const int warps = pages < WARPS && !Kind::VARIOUS ? pages : WARPS;
   float top = -infinity, sum = 0, all = 0;
+  if (Kind::VARIOUS && p.sunk) top = p.sinks[head];
+  const float sink = top;
   for (int w = 0; w < warps; w++) {
     const float other = most[w];
     top = MAXF(top, other);
@@ -188,6 +217,7 @@ DEVICE void attention(T type, const AttentionParams &p) {
     const int other = failed[w];
     if (other) bad = true;
   }
+  if (Kind::VARIOUS && p.sunk) sum = exponential(sink - top);
   for (int w = 0; w < warps; w++) {
     const float other = most[w], part = weights[w], v = weighted[w * ELEMENTS + THREAD];
     const float f = exponential(other - top);
@@ -199,6 +229,11 @@ DEVICE void attention(T type, const AttentionParams &p) {
 
 // leat_attention: softmax(q·Kᵀ·scale)·V for a row and query head. A row whose pages
 // the cache doesn't have becomes zeros.
-KERNEL(leat_attention_f32, AttentionParams, 256) { attention(Float32(), p); }
-KERNEL(leat_attention_f16, AttentionParams, 256) { attention(Float16(), p); }
-KERNEL(leat_attention_q8_0, AttentionParams, 256) { attention(Int8(), p); }
+KERNEL(leat_attention_f32, AttentionParams, 256) { attention(Float32(), Plain(), p); }
+KERNEL(leat_attention_f16, AttentionParams, 256) { attention(Float16(), Plain(), p); }
+KERNEL(leat_attention_q8_0, AttentionParams, 256) { attention(Int8(), Plain(), p); }
+
+// leat_attention_various: the same with windows, soft-caps, sinks and slopes.
+KERNEL(leat_attention_various_f32, AttentionParams, 256) { attention(Float32(), Various(), p); }
+KERNEL(leat_attention_various_f16, AttentionParams, 256) { attention(Float16(), Various(), p); }
+KERNEL(leat_attention_various_q8_0, AttentionParams, 256) { attention(Int8(), Various(), p); }

@@ -1,30 +1,51 @@
 // Functions that hardware has only approximately, as polynomials: the same bits
 // everywhere. And a warp's sum and maximum.
 
-// exponential returns e^x of x at most 0 or NaN, with a relative error below 2^-23, or
-// twice that among the denormals; where it would be below 2^-126.5, it is 0.
-//
-// x is n·ln 2 + r with |r| ≤ ln 2/2 (Cody and Waite, "Software Manual for the
-// Elementary Functions", 1980); e^r is Taylor's series, whose remainder after r⁷ is
-// below 6e-9. As internal/panel's, with fused operations.
-DEVICE float exponential(float x) {
+// Reduced is x as n·ln 2 + r: 2^n, and r.
+struct Reduced {
+  float power, r;
+};
+
+// reduced reduces x at most 0 or NaN, which is taken for -88 where it is less, with
+// |r| ≤ ln 2/2 (Cody and Waite, "Software Manual for the Elementary Functions", 1980).
+DEVICE Reduced reduced(float x) {
   // Adding it leaves no bits for a fraction, and 127 more makes the low bits of the
   // sum the exponent field of 2^n; a field of 0 is the number 0.
   const float round = 12583039.0f; // 3·2^22 + 127
   if (x < -88.0f) x = -88.0f;
   const float biased = FMA(x, 1.442695041f, round);
   const float n = biased - round;
-  float r = FMA(n, -0.693115234f, x); // 12 bits of ln 2: the product is exact
-  r = FMA(n, -3.19461833e-5f, r);     // ln 2 less those
+  Reduced red;
+  red.r = FMA(n, -0.693115234f, x);         // 12 bits of ln 2: the product is exact
+  red.r = FMA(n, -3.19461833e-5f, red.r);   // ln 2 less those
+  red.power = BITS_FLOAT(FLOAT_BITS(biased) << 23);
+  return red;
+}
+
+// series is Taylor's, of (e^r - 1)/r; its remainder after r⁷ of e^r is below 6e-9.
+DEVICE float series(float r) {
   float s = 1.0f / 5040.0f;
   s = FMA(s, r, 1.0f / 720.0f);
   s = FMA(s, r, 1.0f / 120.0f);
   s = FMA(s, r, 1.0f / 24.0f);
   s = FMA(s, r, 1.0f / 6.0f);
   s = FMA(s, r, 0.5f);
-  s = FMA(s, r, 1.0f);
-  s = FMA(s, r, 1.0f);
-  return s * BITS_FLOAT(FLOAT_BITS(biased) << 23);
+  return FMA(s, r, 1.0f);
+}
+
+// exponential returns e^x of x at most 0 or NaN, with a relative error below 2^-23, or
+// twice that among the denormals; where it would be below 2^-126.5, it is 0. As
+// internal/panel's, with fused operations.
+DEVICE float exponential(float x) {
+  const Reduced red = reduced(x);
+  return FMA(series(red.r), red.r, 1.0f) * red.power;
+}
+
+// exponential_less_one returns e^x - 1 of x at most 0 or NaN, with a relative error
+// below 2^-22: 2^n·(e^r - 1) + (2^n - 1).
+DEVICE float exponential_less_one(float x) {
+  const Reduced red = reduced(x);
+  return FMA(series(red.r) * red.r, red.power, red.power - 1.0f);
 }
 
 // Turn is an angle's cosine and sine.

@@ -30,9 +30,11 @@
 #include "norm.h"
 #include "rope.h"
 #include "cache.h"
+#include "activation.h"
 #include "attention.h"
 #include "elementwise.h"
 #include "output.h"
+#include "topk.h"
 
 #include "segments.h"
 #include "product_float.h"

@@ -79,13 +79,14 @@ struct EmbedParams {
   int type;            // a Type
 };
 
-struct RMSNormParams {
-  OUT(float) dst;      // [rows, cols]
-  IN(float) x;         // [rows, cols]
+struct NormParams {
+  OUT(float) dst;      // [rows, cols]; may be x
+  OUT(float) x;        // [rows, cols]
   IN(float) gain;      // [cols]
+  IN(float) bias;      // [cols], if there is one
   int rows, cols;
   float eps;
-  int unused;
+  int biased;          // there is one
 };
 
 struct QuantizeParams {
@@ -147,20 +148,55 @@ struct AttentionParams {
   IN(Chunk) cache;
   IN(int) header;
   STATUS status;
+  IN(float) sinks;     // [heads], if there are any
+  IN(float) slopes;    // [heads], if there are any
   float scale;
+  float cap;           // 0: scores aren't bounded
   int rows;
   int heads, group;    // query heads; query heads to a key/value head
   int dim;
   int pages, base;
   int outputs, words;
+  int window;          // positions; 0: all
+  int sunk, sloped;    // there are sinks; there are slopes
   int unused;
 };
 
-struct SwiGLUParams {
+// Function is an activation, as package kernels numbers it.
+enum Function {
+  FUNCTION_SILU = 1,
+  FUNCTION_GELU = 2,
+  FUNCTION_GELUERF = 3,
+  FUNCTION_RELU = 4,
+  FUNCTION_RELUSQUARED = 5,
+  FUNCTION_TANH = 6,
+  FUNCTION_SIGMOID = 7,
+};
+
+struct ActivateParams {
+  OUT(float) dst;      // dst may be x
+  OUT(float) x;
+  int n, function;
+};
+
+struct GatedParams {
   OUT(float) dst;      // dst may be gate or up
   OUT(float) gate;
   OUT(float) up;
-  int n, unused;
+  int n, function;
+};
+
+// An op of each element and one number.
+struct NumberParams {
+  OUT(float) x;        // in place
+  int n;
+  float number;
+};
+
+struct AddBiasParams {
+  OUT(float) x;        // [rows, cols], in place
+  IN(float) bias;      // [cols]
+  int n, cols;         // n = rows·cols
 };
 
 struct AddParams {
@@ -181,4 +217,15 @@ struct ArgMaxParams {
   OUT(int) dst;        // [rows]
   IN(float) x;         // [rows, cols]
   int rows, cols;
+};
+
+// A row is cut into parts, each of which has k results.
+struct TopKParams {
+  OUT(int) ids;        // [rows, parts, k]
+  OUT(float) values;   // [rows, parts, k]
+  IN(float) x;         // [rows, cols]
+  IN(int) columns;     // [rows, cols], if they are given: what x's numbers are the columns of; -1: none
+  int rows, cols, k;
+  int parts, each;     // parts of a row; columns of a part, a multiple of 256
+  int given;           // columns are
 };

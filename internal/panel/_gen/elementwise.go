@@ -93,29 +93,6 @@ func first(n reg.GPVirtual) Mem {
 	return Mem{Base: words, Index: n, Scale: 4, Disp: behindAt}
 }
 
-// swiglu writes gate/(1+e^-gate)·up.
-func swiglu(w width) {
-	begin("swiglu", w, "func(dst, gate, up []float32)")
-	w.elementwise([]string{"dst", "gate", "up"}, func(e *elements) {
-		g, up, power := e.load(1), e.load(2), w.register()
-		VORPS(constant("signBits", 0x80000000_80000000, 64), g, power)
-		exp(power, w.register)
-		if w.bytes == 64 {
-			negative := K()
-			VPMOVD2M(g, negative)
-			VMULPS(power, g, negative, g)
-		} else {
-			less := w.register()
-			VMULPS(power, g, less)
-			VBLENDVPS(g, less, g, g)
-		}
-		VADDPS(floats("factorial1", 1), power, power)
-		VDIVPS(power, g, g)
-		VMULPS(up, g, g)
-		e.store(g)
-	})
-}
-
 // scale writes x·f·gain.
 func scale(w width) {
 	begin("scale", w, "func(dst, x, gain []float32, f float32)")
@@ -129,14 +106,33 @@ func scale(w width) {
 	})
 }
 
-// divide writes x/by.
-func divide(w width) {
-	begin("divide", w, "func(dst, x []float32, by float32)")
+// byNumber writes op of each element and one number.
+func byNumber(name string, w width, op func(...Op)) {
+	begin(name, w, "func(dst, x []float32, by float32)")
 	by := w.register()
 	VBROADCASTSS(Load(Param("by"), XMM()), by)
 	w.elementwise([]string{"dst", "x"}, func(e *elements) {
 		x := e.load(1)
-		VDIVPS(by, x, x)
+		op(by, x, x)
+		e.store(x)
+	})
+}
+
+func divide(w width)   { byNumber("divide", w, VDIVPS) }
+func multiply(w width) { byNumber("multiply", w, VMULPS) }
+func subtract(w width) { byNumber("subtract", w, VSUBPS) }
+
+// standardize writes (x-mean)·f·gain.
+func standardize(w width) {
+	begin("standardize", w, "func(dst, x, gain []float32, mean, f float32)")
+	mean, f := w.register(), w.register()
+	VBROADCASTSS(Load(Param("mean"), XMM()), mean)
+	VBROADCASTSS(Load(Param("f"), XMM()), f)
+	w.elementwise([]string{"dst", "x", "gain"}, func(e *elements) {
+		x := e.load(1)
+		VSUBPS(mean, x, x)
+		VMULPS(f, x, x)
+		VMULPS(e.load(2), x, x)
 		e.store(x)
 	})
 }
@@ -170,14 +166,24 @@ func toF16(w width) {
 
 // sumSquares writes the sum of squares, in 16 sums of float64.
 func sumSquares(w width) {
-	begin("sumSquares", w, "func(x []float32) float64")
+	sums("sumSquares", w, func(v, sum reg.VecVirtual) { VFMADD231PD(v, v, sum) })
+}
+
+// sum writes the sum, in 16 sums of float64.
+func sum(w width) {
+	sums("sum", w, func(v, sum reg.VecVirtual) { VADDPD(v, sum, sum) })
+}
+
+// sums writes a sum over the elements, each brought to float64 and added by add.
+func sums(name string, w width, add func(v, sum reg.VecVirtual)) {
+	begin(name, w, "func(x []float32) float64")
 	x := base("x")
 	left := Load(Param("x").Len(), GP64()).(reg.GPVirtual)
 	sums := append(w.lanes(), w.lanes()...)
 	for _, s := range sums {
 		w.zero(s)
 	}
-	square := func(mask func(i int) reg.Register) {
+	all := func(mask func(i int) reg.Register) {
 		for i, v := range w.lanes() {
 			from := Mem{Base: x, Disp: i * w.bytes}
 			if mask == nil {
@@ -193,14 +199,14 @@ func sumSquares(w width) {
 				VEXTRACTF128(Imm(1), v, w.half(high))
 			}
 			VCVTPS2PD(w.half(high), high)
-			VFMADD231PD(low, low, sums[2*i])
-			VFMADD231PD(high, high, sums[2*i+1])
+			add(low, sums[2*i])
+			add(high, sums[2*i+1])
 		}
 	}
 	SUBQ(Imm(16), left)
 	JL(LabelRef("tail"))
 	Label("sixteen")
-	square(nil)
+	all(nil)
 	ADDQ(U32(64), x)
 	SUBQ(Imm(16), left)
 	JGE(LabelRef("sixteen"))
@@ -209,7 +215,7 @@ func sumSquares(w width) {
 	ADDQ(Imm(16), left)
 	JZ(LabelRef("summed"))
 	words := first(left)
-	square(func(i int) reg.Register {
+	all(func(i int) reg.Register {
 		m := words
 		m.Disp += i * w.bytes
 		return w.mask(m)

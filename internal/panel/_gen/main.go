@@ -3,7 +3,7 @@
 //	go generate ./internal/panel
 //
 // Each kernel's meaning is that of its portable twin, a Go function of the name
-// without the level.
+// without the level; those of activate… and gated… are by what follows.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	family := flag.String("kernels", "", "float, integer, quantize, attention, elementwise or sampling")
+	family := flag.String("kernels", "", "float, integer, quantize, attention, elementwise, activation or sampling")
 	flag.Parse()
 	ConstraintExpr("amd64,!noasm")
 	switch *family {
@@ -57,16 +57,25 @@ func main() {
 		}
 	case "elementwise":
 		for _, w := range []width{avx512, avx2} {
-			swiglu(w)
 			scale(w)
 			divide(w)
+			multiply(w)
+			subtract(w)
+			standardize(w)
 			add(w)
 			toF16(w)
+			sum(w)
 			sumSquares(w)
+			largest(w)
+			find(w)
+		}
+	case "activation":
+		for _, w := range []width{avx512, avx2} {
+			activate(w)
+			softCap(w)
 		}
 	case "sampling":
 		for _, w := range []width{avx512, avx2} {
-			most(w)
 			count(w)
 			filter(w)
 			weights(w)
@@ -75,7 +84,7 @@ func main() {
 			sumExp(w)
 		}
 	default:
-		log.Fatalf("-kernels %q: it may be float, integer, quantize, attention, elementwise or sampling", *family)
+		log.Fatalf("-kernels %q: it may be float, integer, quantize, attention, elementwise, activation or sampling", *family)
 	}
 	Generate()
 }

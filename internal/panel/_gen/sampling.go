@@ -60,42 +60,6 @@ func (e *elements) padded(slice int, pad reg.VecVirtual) reg.VecVirtual {
 	return v
 }
 
-// most writes the largest value.
-func most(w width) {
-	begin("largest", w, "func(x []float32) float32")
-	pad := w.minusInf()
-	at := base("x")
-	left := Load(Param("x").Len(), GP64()).(reg.GPVirtual)
-	var tops []reg.VecVirtual
-	for range 4 {
-		top := w.register()
-		VMOVAPS(pad, top)
-		tops = append(tops, top)
-	}
-	SUBQ(U32(uint32(w.bytes)), left)
-	JL(LabelRef("rest"))
-	Label("four")
-	for i, top := range tops {
-		v := w.register()
-		VMOVUPS(Mem{Base: at, Disp: i * w.bytes}, v)
-		VMAXPS(top, v, top) // of a NaN and a number the first operand
-	}
-	ADDQ(U32(uint32(4*w.bytes)), at)
-	SUBQ(U32(uint32(w.bytes)), left)
-	JGE(LabelRef("four"))
-	Label("rest")
-	ADDQ(U32(uint32(w.bytes)), left)
-	w.vectors([]reg.GPVirtual{at}, left, func(e *elements) {
-		VMAXPS(tops[0], e.padded(0, pad), tops[0])
-	})
-	top := w.fold(tops, 4, VMAXPS)
-	zero := XMM()
-	VXORPS(zero, zero, zero)
-	VADDSS(zero, top, top)
-	Store(top, ReturnIndex(0))
-	end()
-}
-
 // count writes how many values reach a least one.
 func count(w width) {
 	begin("count", w, "func(x []float32, least float32) int")

@@ -43,7 +43,7 @@ func (backend) Resolve(name string, _ int) ([]device.Info, error) {
 	if n, err := fmt.Sscanf(name, kind.String()+":%d", &i); n != 1 || err != nil || name != Name(i) {
 		return nil, &device.ListError{Entry: name, Reason: "a simulated device is called " + Name(0)}
 	}
-	return []device.Info{{Name: name, Kind: kind, Description: "simulated"}}, nil
+	return []device.Info{{Name: name, Kind: kind, Description: "simulated", HostMemory: true}}, nil
 }
 
 func (b backend) Open(name string) (device.Device, error) {
@@ -54,7 +54,7 @@ func (b backend) Open(name string) (device.Device, error) {
 	return &simulated{info: infos[0], turn: make(chan struct{}, 1)}, nil
 }
 
-// simulated is a device. It is a Peer of all others: they share the host's memory.
+// simulated is a device whose buffers lie in the host's memory.
 type simulated struct {
 	info device.Info
 	held atomic.Int64

@@ -28,8 +28,8 @@ type Layer struct {
 	Fixed  time.Duration // that a batch occupies the device for,
 	PerRow time.Duration // and each of its rows beside
 
-	Loading func(q kernels.Queue) error                 // if not nil, called when it is loaded
-	Before  func(p *stage.Pass) error // if not nil, called before it works on a batch
+	Loading func(q kernels.Queue) error // if not nil, called when it is loaded
+	Before  func(p *stage.Pass) error   // if not nil, called before it works on a batch
 }
 
 const (
@@ -156,7 +156,7 @@ func floats(t kernels.Tensor) []float32 {
 	return words[float32](t.Buf.Bytes()[t.Off:][:t.Bytes()])
 }
 
-func words[T uint32 | float32](b []byte) []T {
+func words[T uint32 | int32 | float32](b []byte) []T {
 	if len(b) == 0 {
 		return nil
 	}

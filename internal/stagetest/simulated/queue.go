@@ -3,6 +3,7 @@ package simulated
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,29 +11,8 @@ import (
 	"github.com/leat-dev/leat/kernels"
 )
 
-// TransferTo implements device.Peer: all simulated devices share the host's
-// memory, where nothing moves.
-func (d *simulated) TransferTo(to device.Queue) (device.Transfer, bool, error) {
-	_, ok := to.Device().(*simulated)
-	return inPlace{}, ok, nil
-}
-
-// TransferFrom implements device.Peer.
-func (d *simulated) TransferFrom(from device.Device, _ device.Queue) (device.Transfer, bool, error) {
-	_, ok := from.(*simulated)
-	return inPlace{}, ok, nil
-}
-
-type inPlace struct{}
-
-func (inPlace) Move(ctx context.Context, _, src device.Buffer, _ int64, ready device.Event) (device.Buffer, error) {
-	return src, ready.Wait(ctx)
-}
-
-func (inPlace) InPlace() bool { return true }
-func (inPlace) Close() error  { return nil }
-
-// arithmetic has queues without ops: simulated layers need none.
+// arithmetic has queues with the one op that a stage itself needs: simulated layers
+// need none.
 type arithmetic struct{}
 
 func (arithmetic) Kind() device.Kind { return kind }
@@ -66,6 +46,15 @@ func (q *queue) Upload(dst device.Buffer, offset int64, src []byte) {
 
 func (q *queue) Download(dst []byte, src device.Buffer, offset int64) {
 	copy(dst, src.Bytes()[offset:])
+}
+
+// ArgMax takes no simulated time. Simulated logits are numbers.
+func (q *queue) ArgMax(dst, x kernels.Tensor) {
+	values, best := floats(x), words[int32](dst.Buf.Bytes()[dst.Off:][:dst.Bytes()])
+	for row := range best {
+		own := values[row*x.Cols:][:x.Cols]
+		best[row] = int32(slices.Index(own, slices.Max(own)))
+	}
 }
 
 func (q *queue) After(e device.Event) {

@@ -1,0 +1,84 @@
+package program
+
+import (
+	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/kernels"
+	"github.com/leat-dev/leat/packer"
+	"github.com/leat-dev/leat/stage"
+)
+
+// What one core, or one GPU, is taken to do, where nothing was measured. Only
+// ratios matter to the packer: these say how reading a weight once a batch
+// compares with computing with it once a row.
+const (
+	bytesPerSecond    = 10e9
+	productsPerSecond = 50e9
+)
+
+// cost adds up what the program takes on a device: its matrices, read once a
+// batch and multiplied once a row, and its caches.
+func (p *Program) cost(d device.Info, config stage.Config) (packer.Cost, error) {
+	var c packer.Cost
+	var own int64
+	b := kernels.SizesFor(d.Kind)
+	for _, w := range p.weights[1:] {
+		m := w.matrix
+		bytes, err := b.WeightBytes(m.Type, m.Rows, m.Cols)
+		if err != nil {
+			return c, err
+		}
+		c.Weights += bytes
+		if w.shared != nil {
+			c.Shared = m.Name
+		} else {
+			own += bytes
+		}
+		if w.use == table {
+			c.PerRow += copying(d, 4*float64(m.Cols)) // the rest isn't touched
+			continue
+		}
+		fixed, perRow := seconds(d, m, bytes)
+		c.Fixed += fixed
+		c.PerRow += perRow
+	}
+	if c.Shared != "" {
+		c.Own = own
+	}
+	for i := range p.caches {
+		bytes, err := b.CacheBytes(p.cacheSpec(i, config))
+		if err != nil {
+			return c, err
+		}
+		c.State += bytes
+	}
+	return c, nil
+}
+
+// seconds returns how long a product with a matrix takes on a device, where it
+// lies in so many bytes: once a batch, and once a row.
+func seconds(d device.Info, m kernels.Matrix, bytes int64) (fixed, perRow float64) {
+	compute := d.Rates.Float
+	// The rate was measured with Q8_0. On a CPU Q4_K and Q6_K, which have no
+	// assembly yet, are many times slower, all of them alike: so the layers of
+	// a model keep their proportions there, but beside a GPU a CPU seems faster
+	// than it is.
+	if m.Type.Quantized() {
+		compute = d.Rates.Integer
+	}
+	products := float64(m.Rows) * float64(m.Cols)
+	if d.Rates.Memory <= 0 || compute <= 0 {
+		cores := float64(max(1, len(d.Cores)))
+		return float64(bytes) / bytesPerSecond / cores, products / productsPerSecond / cores
+	}
+	perRow = products / compute
+	// The rate of memory is that of a product of one row, which is multiplied too.
+	return max(0, float64(bytes)/d.Rates.Memory-perRow), perRow
+}
+
+// copying returns how long it takes to copy bytes within a device.
+func copying(d device.Info, bytes float64) float64 {
+	if d.Rates.Memory > 0 {
+		return bytes / d.Rates.Memory
+	}
+	return bytes / bytesPerSecond
+}

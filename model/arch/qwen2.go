@@ -1,0 +1,17 @@
+package arch
+
+func init() { declare("qwen2", qwen2) }
+
+// qwen2 is the architecture of Yang et al., "Qwen2 Technical Report" (2024), and
+// of Qwen2.5: that of llama with biases of queries, keys and values, and heads
+// that are rotated by halves.
+func qwen2(k *keys) decoder {
+	d := k.decoder()
+	for i := range d.blocks {
+		a := k.attention(i)
+		a.bias, a.rope.split = required, true
+		d.blocks[i] = llamaBlock(k, a, k.swiGLU(i))
+	}
+	d.head = head{norm: k.rmsNorm("output_norm"), bias: optional}
+	return d
+}

@@ -1,0 +1,220 @@
+package vocabulary
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/leat-dev/leat/model/gguf"
+)
+
+// The keys of a vocabulary, from the GGUF specification.
+const (
+	tokensKey = "tokenizer.ggml.tokens"
+	typesKey  = "tokenizer.ggml.token_type"
+	bosKey    = "tokenizer.ggml.bos_token_id"
+	eosKey    = "tokenizer.ggml.eos_token_id"
+	unkKey    = "tokenizer.ggml.unknown_token_id"
+	eotKey    = "tokenizer.ggml.eot_token_id"
+	eomKey    = "tokenizer.ggml.eom_token_id"
+	addBOSKey = "tokenizer.ggml.add_bos_token"
+	addEOSKey = "tokenizer.ggml.add_eos_token"
+)
+
+// endTexts are the tokens with which known models end a turn or a text. Files
+// often fail to name them by a key, and some give them the wrong type.
+var endTexts = map[string]bool{
+	"<|eot_id|>": true, "<|eom_id|>": true, "<|im_end|>": true, "<|end|>": true,
+	"<|endoftext|>": true, "<|end_of_text|>": true, "<end_of_turn>": true, "<EOT>": true,
+}
+
+// Defaults are what a kind of tokenizer assumes where a file says nothing.
+type Defaults struct {
+	// Kind returns the kind of a token in a file that has no token types. If it
+	// is nil, all of them are Normal.
+	Kind func(text string) Kind
+	// Unknown, BOS and EOS are the usual ids of these tokens, or None. One is
+	// assumed only if the token there is of kind Unknown or Control.
+	Unknown, BOS, EOS int32
+	// AddBOS and AddEOS say whether prompts begin with BOS and end with EOS.
+	AddBOS, AddEOS bool
+}
+
+// Load reads the vocabulary of a file. It keeps nothing of the file, which may
+// be closed. Errors name the file and the key or token.
+func Load(f *gguf.File, d Defaults) (*Vocabulary, error) {
+	v := &Vocabulary{addBOS: d.AddBOS, addEOS: d.AddEOS}
+	for _, step := range []func(*gguf.File, Defaults) error{v.loadTokens, v.loadRoles, v.loadRules} {
+		if err := step(f, d); err != nil {
+			return nil, err
+		}
+	}
+	v.specials = newSpecials(v.tokens)
+	return v, nil
+}
+
+// maxTokens is several times what the largest vocabularies have.
+const maxTokens = 1 << 20
+
+// loadTokens reads the texts and types.
+func (v *Vocabulary) loadTokens(f *gguf.File, d Defaults) error {
+	// The counts are checked first: a file of a few megabytes can claim millions
+	// of tokens, and each takes many times its bytes once it is read.
+	for _, key := range []string{tokensKey, typesKey} {
+		if array, ok := f.Value(key); ok && array.Len() > maxTokens {
+			return fmt.Errorf("%s: key %q has %d elements: a vocabulary may have up to %d", f.Name(), key, array.Len(), maxTokens)
+		}
+	}
+	texts, ok, err := f.Strings(tokensKey)
+	if err != nil {
+		return err
+	}
+	if !ok || len(texts) == 0 {
+		return fmt.Errorf("%s: key %q is missing or empty", f.Name(), tokensKey)
+	}
+	types, typed, err := f.Ints(typesKey)
+	if err != nil {
+		return err
+	}
+	if typed && len(types) != len(texts) {
+		return fmt.Errorf("%s: %d tokens and %d token types: their numbers must be equal", f.Name(), len(texts), len(types))
+	}
+	v.tokens = make([]Token, len(texts))
+	for i, text := range texts {
+		kind := Normal
+		switch {
+		case endTexts[text]:
+			kind = Control
+		case typed:
+			kind = Kind(types[i])
+		case d.Kind != nil:
+			kind = d.Kind(text)
+		}
+		v.tokens[i] = Token{Text: text, Kind: kind}
+		if err := v.tokens[i].complete(); err != nil {
+			return fmt.Errorf("%s: %w", f.Name(), v.Errorf(int32(i), "%w", err))
+		}
+	}
+	return nil
+}
+
+// complete checks a token's kind and finds the byte that it stands for.
+func (t *Token) complete() error {
+	if t.Kind < Normal || t.Kind > Byte {
+		return fmt.Errorf("its type %d is not known", t.Kind)
+	}
+	if t.Kind == Byte {
+		var ok bool
+		if t.Byte, ok = ParseByte(t.Text); !ok {
+			return fmt.Errorf("it is a byte by its type, and not written like <0x41>")
+		}
+	}
+	return nil
+}
+
+// ParseByte reads a byte written like <0x41>. ok is false if text is not one.
+func ParseByte(text string) (b byte, ok bool) {
+	if len(text) != 6 || text[:3] != "<0x" || text[5] != '>' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(text[3:5], 16, 8)
+	return byte(n), err == nil
+}
+
+// Bytes returns the token of each byte, None for a byte that has none. It is an
+// error if two tokens stand for the same byte.
+func (v *Vocabulary) Bytes() (ids [256]int32, err error) {
+	for b := range ids {
+		ids[b] = None
+	}
+	for i, t := range v.tokens {
+		if t.Kind != Byte {
+			continue
+		}
+		if first := ids[t.Byte]; first != None {
+			return ids, fmt.Errorf("tokens %d and %d are both byte 0x%02X", first, i, t.Byte)
+		}
+		ids[t.Byte] = int32(i)
+	}
+	return ids, nil
+}
+
+// Errorf returns an error that names a token of this vocabulary, on one line
+// whatever the token's text is.
+func (v *Vocabulary) Errorf(id int32, format string, args ...any) error {
+	text := v.Text(id)
+	quoted := strconv.Quote(text)
+	if len(text) > 80 {
+		quoted = strconv.Quote(text[:80]) + "…"
+	}
+	return fmt.Errorf("token %d, %s: %w", id, quoted, fmt.Errorf(format, args...))
+}
+
+// loadRoles finds the tokens that have a role.
+func (v *Vocabulary) loadRoles(f *gguf.File, d Defaults) (err error) {
+	if v.unknown, err = v.role(f, unkKey, d.Unknown, Unknown); err != nil {
+		return err
+	}
+	if v.bos, err = v.role(f, bosKey, d.BOS, Control); err != nil {
+		return err
+	}
+	if v.eos, err = v.role(f, eosKey, d.EOS, Control); err != nil {
+		return err
+	}
+	v.ends = []int32{v.eos}
+	for _, key := range []string{eotKey, eomKey} {
+		id, err := v.role(f, key, None, Control)
+		if err != nil {
+			return err
+		}
+		v.ends = append(v.ends, id)
+	}
+	for i, t := range v.tokens {
+		if endTexts[t.Text] {
+			v.ends = append(v.ends, int32(i))
+		}
+	}
+	slices.Sort(v.ends)
+	v.ends = slices.DeleteFunc(slices.Compact(v.ends), func(id int32) bool { return id == None })
+	return nil
+}
+
+// role returns the token that a key names. Without the key it is the usual one,
+// if that is of the right kind.
+func (v *Vocabulary) role(f *gguf.File, key string, usual int32, kind Kind) (int32, error) {
+	id, ok, err := f.Uint(key)
+	switch {
+	case err != nil:
+		return None, err
+	case !ok && v.has(usual) && v.tokens[usual].Kind == kind:
+		return usual, nil
+	case !ok || id == math.MaxUint32: // files write -1 so, for none
+		return None, nil
+	case id >= uint64(len(v.tokens)):
+		return None, fmt.Errorf("%s: key %q is %d, and there are %d tokens", f.Name(), key, id, len(v.tokens))
+	}
+	return int32(id), nil
+}
+
+// loadRules reads what is added to a prompt.
+func (v *Vocabulary) loadRules(f *gguf.File, _ Defaults) error {
+	for _, rule := range []struct {
+		key  string
+		into *bool
+		id   int32
+	}{{addBOSKey, &v.addBOS, v.bos}, {addEOSKey, &v.addEOS, v.eos}} {
+		add, ok, err := f.Bool(rule.key)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		if add && rule.id == None {
+			return fmt.Errorf("%s: key %q is true, and there is no such token", f.Name(), rule.key)
+		}
+		*rule.into = add
+	}
+	return nil
+}

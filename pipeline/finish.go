@@ -25,8 +25,8 @@ func (exit) Recv(context.Context) (*stage.Batch, error) { return nil, stage.ErrC
 func (exit) Len() int                                   { return 0 }
 func (exit) Close()                                     {}
 
-// finishAll finishes the batches that come out of a last stage whose device works
-// by itself, until the stage closes the link.
+// finishAll finishes the batches that come out of a last stage, until the stage closes
+// the link.
 func (l *Line) finishAll(ctx context.Context, end stage.Link) {
 	returned := false
 	defer func() {

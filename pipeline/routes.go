@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/leat-dev/leat/device"
@@ -96,7 +97,7 @@ func (l *Line) connect() {
 		}
 		links := make([]stage.Link, k)
 		for j := range links {
-			links[j] = stage.Shared(stage.NewLink(depth), len(met(j, k, before, p.routes)))
+			links[j] = stage.Shared(replicas[j].Link(depth), len(met(j, k, before, p.routes)))
 			if i == 0 {
 				links[j] = &entry{Link: links[j], room: l.handler.Room}
 			}
@@ -106,8 +107,8 @@ func (l *Line) connect() {
 	}
 }
 
-// run starts a goroutine for each replica of each stage, and where the last stage's
-// device works by itself another one, which waits for it.
+// run starts a goroutine for each replica of each stage, and where the last stage does
+// not finish its batches another one that does.
 func (l *Line) run() {
 	ctx, stop := context.WithCancel(context.Background())
 	l.stop, l.started = stop, time.Now()
@@ -122,8 +123,8 @@ func (l *Line) run() {
 				for _, n := range met(j, len(replicas), len(next), l.plan.routes) {
 					out[n] = next[n]
 				}
-			case s.Async():
-				end := stage.NewLink(l.plan.config.depth(i + 1))
+			case s.Async() || l.plan.finishesApart():
+				end := s.Link(l.plan.config.depth(i + 1))
 				out[0] = end
 				l.running.Go(func() { l.finishAll(ctx, end) })
 			}
@@ -131,4 +132,20 @@ func (l *Line) run() {
 			l.running.Go(func() { _ = s.Run(ctx, in, out...) }) // it ends by Close or by stop
 		}
 	}
+}
+
+// finishesApart reports whether batches are finished by a goroutine of its own though
+// the last stage could do it: it takes the work from the last stage where a processor is
+// left for it that no stage uses, and where there are more batches in flight than
+// stages, so that the stage has another one to work on meanwhile.
+func (p *Plan) finishesApart() bool {
+	cores := map[string]bool{}
+	for _, s := range p.Stages {
+		for _, replica := range s.Each() {
+			for _, unit := range replica.units() {
+				cores[unit] = true
+			}
+		}
+	}
+	return p.stage.InFlight > p.standing() && len(cores) < runtime.GOMAXPROCS(0)
 }

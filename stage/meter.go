@@ -103,6 +103,7 @@ type meter struct {
 	observer Observer
 	traffic  *Traffic
 	work     Work          // on the batch at hand
+	recent   atomic.Int64  // nanoseconds that the latest batch took the goroutine of the stage
 	base     time.Time     // times are counted from it: that is cheaper than to read the clock as time.Now does
 	at       time.Duration // of the latest lap
 	empty    time.Duration // the traffic's, at that time
@@ -140,6 +141,7 @@ func (m *meter) received(b *Batch) {
 func (m *meter) worked(b *Batch) {
 	w, k := &m.work, &b.marks[len(b.marks)-1]
 	w.Err, k.took = b.Err(), w.Compute
+	m.recent.Store(int64(w.Compute))
 	if m.timed {
 		w.order++
 		w.empty = m.traffic.Empty()

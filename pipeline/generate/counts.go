@@ -12,29 +12,19 @@ type Counts struct {
 	Moved     int // requests that went to another route because theirs failed
 }
 
-// Counts may be called at any time. After Close it is all zero.
+// Counts may be called at any time.
 func (e *Engine) Counts() Counts {
-	answer := make(chan Counts, 1)
-	select {
-	case e.questions <- answer:
-		return <-answer
-	case <-e.ended:
-		return Counts{}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := e.schedule.Counts()
+	return Counts{
+		Routes:    e.line.WorkingRoutes(),
+		Running:   n.Running,
+		Waiting:   n.Waiting + len(e.blocked),
+		FreePages: n.FreePages,
+		Pages:     n.Pages,
+		Yields:    n.Preempted,
+		Reused:    n.Reused,
+		Moved:     n.Moved,
 	}
-}
-
-func (c *scheduler) counts() Counts {
-	n := Counts{
-		Routes:  c.up(),
-		Running: c.running,
-		Waiting: len(c.waiting),
-		Yields:  c.yields,
-		Reused:  c.reused,
-		Moved:   c.moved,
-	}
-	for _, l := range c.lanes {
-		n.FreePages += l.pages.available()
-		n.Pages += l.pages.all
-	}
-	return n
 }

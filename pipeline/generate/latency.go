@@ -40,7 +40,7 @@ func (e *Engine) Totals() Totals {
 }
 
 // BatchRows is how many rows the batches had so far.
-func (e *Engine) BatchRows() histogram.Snapshot[int] { return e.pipeline.BatchRows() }
+func (e *Engine) BatchRows() histogram.Snapshot[int] { return e.line.BatchRows() }
 
 // measures is what the engine's goroutine notes and anybody may read.
 type measures struct {
@@ -61,8 +61,8 @@ type moments struct {
 	token time.Time // the latest one
 }
 
-func (m *measures) arrived(s *sequence) {
-	if !s.scored {
+func (m *measures) arrived(s *request) {
+	if !s.Scored() {
 		m.prompt.Add(int64(s.prompt))
 	}
 }
@@ -70,9 +70,10 @@ func (m *measures) arrived(s *sequence) {
 // sent notes that the sequences have rows in a batch.
 func (m *measures) sent(f *flight) {
 	var now time.Time
-	for _, p := range f.parts {
-		t := &p.seq.moments
-		if t.begun || t.asked.IsZero() || p.seq.scored {
+	for _, p := range f.Parts {
+		r := p.Seq.Owner.(*request)
+		t := &r.moments
+		if t.begun || r.Scored() {
 			continue
 		}
 		if now.IsZero() { // once a batch, if at all
@@ -84,7 +85,7 @@ func (m *measures) sent(f *flight) {
 }
 
 // wrote notes that a sequence has got a token.
-func (m *measures) wrote(s *sequence, at time.Time) {
+func (m *measures) wrote(s *request, at time.Time) {
 	m.generated.Add(1)
 	if s.moments.token.IsZero() {
 		m.first.Add(at.Sub(s.moments.asked))
@@ -94,9 +95,9 @@ func (m *measures) wrote(s *sequence, at time.Time) {
 	s.moments.token = at
 }
 
-func (m *measures) ended(s *sequence, finish Finish) {
+func (m *measures) ended(s *request, finish Finish) {
 	switch {
-	case s.scored:
+	case s.Scored():
 	case finish == Stop:
 		m.stopped.Add(1)
 	case finish == Length:

@@ -6,10 +6,12 @@ import (
 	"time"
 )
 
-// step is what a caller is handed: a token, or the logits of one.
+// step is what a caller is handed: a token, or the logits of one, or the request to
+// draw the next token with its own sampler.
 type step struct {
 	Token
 	logits []float32
+	ask    bool
 }
 
 // outbox hands a sequence's steps to its caller. The engine never waits for the
@@ -22,24 +24,26 @@ type outbox struct {
 	signal chan struct{} // holds one: something changed
 }
 
-// put returns when it was.
+func newOutbox() outbox { return outbox{signal: make(chan struct{}, 1)} }
+
+// put adds a step, and returns when that was. Whoever puts calls wake afterwards.
 func (o *outbox) put(t step) time.Time {
 	t.At = time.Now()
 	o.mu.Lock()
 	o.steps = append(o.steps, t)
 	o.mu.Unlock()
-	o.wake()
 	return t.At
 }
 
-// close ends the outbox; err is the request's, if it failed.
+// close ends the outbox; err is the request's, if it failed. Whoever closes it calls
+// wake afterwards.
 func (o *outbox) close(err error) {
 	o.mu.Lock()
 	o.err, o.closed = err, true
 	o.mu.Unlock()
-	o.wake()
 }
 
+// wake wakes the caller, if it waits.
 func (o *outbox) wake() {
 	select {
 	case o.signal <- struct{}{}:

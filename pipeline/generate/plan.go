@@ -77,6 +77,7 @@ func (p *Plan) with(pages int) error {
 	state := stage.Config{
 		MaxOutputs: max(p.MaxSeqs, fewestOutputs),
 		MaxTables:  perSequence * p.MaxSeqs,
+		MaxTop:     mostTop(p.model.Vocab),
 		Pages:      pages,
 		KV:         p.config.kv,
 		Expect:     min(p.MaxSeqs, 8),

@@ -245,8 +245,8 @@ func TestSamplersThatGoWrong(t *testing.T) {
 	}
 }
 
-// A sampler that ends the engine's goroutine closes the engine: nobody waits for
-// ever.
+// A sampler runs on the goroutine that takes its request's tokens. If it ends that
+// goroutine, its request is cancelled, and the others go on.
 func TestSamplerThatEndsTheGoroutine(t *testing.T) {
 	m := parse(t)
 	e, err := generate.New(t.Context(), m, on(stagetest.Devices(t, "cpu")))
@@ -258,14 +258,53 @@ func TestSamplerThatEndsTheGoroutine(t *testing.T) {
 			if i == 2 {
 				r.Sampler = samples(func([]float32) (int32, error) { runtime.Goexit(); return 0, nil })
 			}
-			for range e.Stream(t.Context(), r) {
+			tokens := 0
+			for _, err := range e.Stream(t.Context(), r) {
+				assert.NoError(t, err)
+				tokens++
 			}
+			assert.Greater(t, tokens, 100)
 		})
 	}
 	wait.Wait()
-	_, err = e.Generate(t.Context(), generate.Request{Prompt: "x"})
-	assert.ErrorIs(t, err, generate.ErrClosed)
+	assert.EqualValues(t, 1, e.Totals().Cancelled)
+	_, err = e.Generate(t.Context(), generate.Request{Prompt: "x", MaxTokens: 3})
+	assert.NoError(t, err)
 	require.NoError(t, e.Close())
+}
+
+// A sampler that blocks, or that calls the engine, holds up its own request alone,
+// and Close does not wait for it.
+func TestSamplersThatTakeTheirTime(t *testing.T) {
+	e, err := generate.New(t.Context(), parse(t), on(stagetest.Devices(t, "cpu")), generate.WithMaxSeqs(4))
+	require.NoError(t, err)
+	release, blocked := make(chan struct{}), make(chan struct{})
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		_, err := e.Generate(t.Context(), generate.Request{Prompt: "Once", Sampler: samples(func([]float32) (int32, error) {
+			close(blocked)
+			<-release
+			return 5, nil
+		})})
+		assert.ErrorIs(t, err, generate.ErrClosed)
+	})
+	<-blocked
+	for range 3 {
+		_, err := e.Generate(t.Context(), generate.Request{Prompt: "Once", MaxTokens: 20})
+		require.NoError(t, err)
+	}
+	_, err = e.Generate(t.Context(), generate.Request{Prompt: "Once", MaxTokens: 3, Sampler: samples(func([]float32) (int32, error) {
+		_ = e.Counts()
+		inner, err := e.Generate(t.Context(), generate.Request{Prompt: "Lily", MaxTokens: 2})
+		if err != nil {
+			return 0, err
+		}
+		return inner.Tokens[0], nil
+	})})
+	require.NoError(t, err)
+	require.NoError(t, e.Close())
+	close(release)
+	wait.Wait()
 }
 
 // Who reads logits slowly doesn't keep others from their pages and places.

@@ -6,7 +6,16 @@ import (
 	"time"
 
 	"github.com/leat-dev/leat/pipeline"
+	"github.com/leat-dev/leat/pipeline/generate/sampling"
 )
+
+// Sampling says how a token is drawn from the model's logits; see package sampling.
+type Sampling = sampling.Params
+
+// Sampler draws the tokens of one request in place of Sampling. It runs on the
+// goroutine that takes the request's tokens, so one that takes long, or blocks, or
+// panics, delays or ends its own request alone, and it may call the engine.
+type Sampler = sampling.Sampler
 
 // Request is a text to continue.
 type Request struct {

@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/leat-dev/leat/model/tokenizer"
-	showable "github.com/leat-dev/leat/pipeline/generate/text"
+	"github.com/leat-dev/leat/pipeline/generate/schedule"
 )
 
 // Stream continues a request's prompt, step by step as it is written. The last
@@ -21,12 +20,12 @@ import (
 // It blocks while the engine's backlog is full.
 func (e *Engine) Stream(ctx context.Context, r Request) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
-		s, err := e.sequence(r)
+		s, err := e.request(r)
 		if err != nil {
 			yield(failed(err), err)
 			return
 		}
-		if s.most == s.prompt { // the context is full
+		if s.Most == s.prompt { // the context is full
 			yield(Token{ID: -1, Finish: Length}, nil)
 			return
 		}
@@ -78,12 +77,12 @@ func (e *Engine) Generate(ctx context.Context, r Request) (Result, error) {
 // slice of the vocabulary's size that is the caller's.
 func (e *Engine) Logits(ctx context.Context, tokens []int32) iter.Seq2[[]float32, error] {
 	return func(yield func([]float32, error) bool) {
-		s, err := e.sequence(Request{Tokens: append([]int32{}, tokens...)})
+		s, err := e.request(Request{Tokens: append([]int32{}, tokens...)})
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		s.scored, s.greedy, s.most = true, false, s.prompt
+		s.Window, s.Want, s.Most = mostScores, schedule.All, s.prompt
 		for step, err := range e.steps(ctx, s) {
 			if err != nil {
 				yield(nil, err)
@@ -105,94 +104,37 @@ func (e *Engine) Tokens(prompt string) ([]int32, error) {
 	return e.tokenizer.Prompt(tokenizer.WithControl(prompt)), nil
 }
 
-// sequence checks a request and makes it ready to run.
-func (e *Engine) sequence(r Request) (*sequence, error) {
-	if err := r.Check(); err != nil {
-		return nil, err
-	}
-	if r.MaxTokens < 0 {
-		return nil, fmt.Errorf("%d tokens to add: it may not be negative", r.MaxTokens)
-	}
-	tokens := slices.Clone(r.Tokens)
-	if r.Tokens == nil {
-		var err error
-		if tokens, err = e.Tokens(r.Prompt); err != nil {
-			return nil, err
-		}
-	}
-	n := len(tokens)
-	if n == 0 {
-		return nil, errors.New("the prompt is empty and the model adds no token of its own: give it some text")
-	}
-	if n > e.plan.Context {
-		return nil, tooLong(n, e.plan.Context)
-	}
-	for _, t := range tokens {
-		if t < 0 || int(t) >= e.vocab {
-			return nil, fmt.Errorf("token %d: the model has tokens 0 to %d", t, e.vocab-1)
-		}
-	}
-	for id := range r.Bias {
-		if int(id) >= e.vocab {
-			return nil, fmt.Errorf("a bias for token %d: the model has tokens 0 to %d", id, e.vocab-1)
-		}
-	}
-	for _, stop := range r.Stop {
-		if stop == "" {
-			return nil, errors.New("an empty stop text would stop at once: leave it out")
-		}
-	}
-	most := e.plan.Context
-	if r.MaxTokens > 0 {
-		most = n + min(r.MaxTokens, most-n)
-	}
-	chooser := r.Sampler
-	if chooser == nil {
-		chooser = &sampler{Sampling: r.Sampling}
-	}
-	return &sequence{
-		tokens:    tokens,
-		prompt:    n,
-		most:      most,
-		priority:  r.Priority,
-		sampler:   chooser,
-		greedy:    r.Sampler == nil && r.Sampling.greedy() && !r.LogProbs,
-		logProbs:  r.LogProbs,
-		ignoreEnd: r.IgnoreEnd,
-		writer:    showable.NewWriter(tokenizer.Continue(e.tokenizer), r.Stop),
-		outbox:    outbox{signal: make(chan struct{}, 1)},
-	}, nil
-}
-
-// steps runs a sequence and yields its steps, and as the last thing its error.
-func (e *Engine) steps(ctx context.Context, s *sequence) iter.Seq2[step, error] {
+// steps runs a request and yields its steps, and as the last thing its error. On the
+// goroutine that takes the steps it has the caller's own sampler draw the tokens, if
+// there is one.
+func (e *Engine) steps(ctx context.Context, r *request) iter.Seq2[step, error] {
 	return func(yield func(step, error) bool) {
-		s.moments.asked = time.Now()
-		select {
-		case e.arrivals <- s:
-		case <-e.draining:
-			yield(step{}, ErrClosed)
-			return
-		case <-ctx.Done():
-			yield(step{}, ctx.Err())
+		if err := ctx.Err(); err != nil {
+			yield(step{}, err)
 			return
 		}
-		defer e.cancel(s) // does nothing to a sequence that has ended
-		defer context.AfterFunc(ctx, func() { e.cancel(s) })()
+		if err := e.begin(r); err != nil {
+			yield(step{}, err)
+			return
+		}
+		defer e.cancel(r) // does nothing to a request that has ended
+		defer context.AfterFunc(ctx, func() { e.cancel(r) })()
 		var steps []step
 		for more := true; more; {
 			var err error
-			steps, more, err = s.outbox.take(ctx, steps[:0])
-			for _, t := range steps {
-				if ctx.Err() != nil {
+			steps, more, err = r.outbox.take(ctx, steps[:0])
+			for _, s := range steps {
+				switch {
+				case ctx.Err() != nil:
 					yield(step{}, ctx.Err())
 					return
+				case s.ask:
+					e.ask(r)
+					continue
+				case r.Scored() && s.logits != nil:
+					e.taken(r)
 				}
-				if s.scored {
-					s.taken.Add(1)
-					e.poke()
-				}
-				if !yield(t, nil) {
+				if !yield(s, nil) {
 					return
 				}
 			}
@@ -204,16 +146,52 @@ func (e *Engine) steps(ctx context.Context, s *sequence) iter.Seq2[step, error] 
 	}
 }
 
-// cancel has the engine end the sequence, if it still runs.
-func (e *Engine) cancel(s *sequence) {
-	s.cancelled.Store(true)
-	e.poke()
+// begin hands a request to the scheduler, or has it wait where the backlog is full.
+func (e *Engine) begin(r *request) error {
+	r.moments.asked = time.Now()
+	e.mu.Lock()
+	defer e.unlock()
+	if e.drained {
+		return ErrClosed
+	}
+	e.live[r] = struct{}{}
+	e.measures.arrived(r)
+	if err := e.line.Err(); err != nil {
+		e.end(r, Failed, err)
+		return nil
+	}
+	if len(e.blocked) == 0 && e.schedule.Waiting() < e.plan.config.backlog {
+		e.admit(r)
+	} else {
+		e.blocked = append(e.blocked, r)
+	}
+	e.step()
+	return nil
 }
 
-// poke has the engine look at its sequences again.
-func (e *Engine) poke() {
-	select {
-	case e.pokes <- struct{}{}:
-	default:
+// admit hands a request to the scheduler. The engine is locked.
+func (e *Engine) admit(r *request) {
+	if err := e.schedule.Add(&r.Sequence); err != nil {
+		e.end(r, Failed, err)
 	}
+}
+
+// taken says that the caller has taken a row of logits.
+func (e *Engine) taken(r *request) {
+	e.mu.Lock()
+	if !r.ended {
+		e.schedule.Taken(&r.Sequence, 1)
+		e.step()
+	}
+	e.unlock()
+}
+
+// cancel ends a request whose caller wants no more of it.
+func (e *Engine) cancel(r *request) {
+	e.mu.Lock()
+	if !r.ended {
+		e.end(r, Cancelled, context.Canceled)
+		e.step()
+	}
+	e.unlock()
 }

@@ -72,6 +72,12 @@ func (c *Chooser) Keep(tokens []int32) (k int, ok bool) {
 	return k, true
 }
 
+// KeepAlways is Keep for any number of tokens.
+func (c *Chooser) KeepAlways() (k int, ok bool) {
+	var any [penalized]int32
+	return c.Keep(any[:])
+}
+
 // Choose returns the token that follows tokens, by a row of logits, one a token of
 // the vocabulary. It changes neither. It fails if no logit is a number, and if the
 // biases leave no token.

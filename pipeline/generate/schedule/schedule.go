@@ -299,7 +299,7 @@ type Counts struct {
 func (c *Scheduler) Counts() Counts {
 	n := Counts{
 		Running:   c.running,
-		Waiting:   c.waiting.len() + c.parked,
+		Waiting:   c.Waiting(),
 		Preempted: c.preempted,
 		Reused:    c.reused,
 		Moved:     c.moved,
@@ -313,3 +313,6 @@ func (c *Scheduler) Counts() Counts {
 	}
 	return n
 }
+
+// Waiting returns how many sequences wait to be admitted.
+func (c *Scheduler) Waiting() int { return c.waiting.len() + c.parked }

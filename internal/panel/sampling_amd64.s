@@ -7,7 +7,7 @@
 // func countAVX512(x []float32, least float32) int
 // Requires: AVX, AVX512DQ, AVX512F, POPCNT, SSE
 TEXT ·countAVX512(SB), NOSPLIT, $0-40
-	VMOVUPS      minusInf<>+0(SB), Z0
+	VMOVUPS      infinityBelow<>+0(SB), Z0
 	MOVSS        least+24(FP), X1
 	VBROADCASTSS X1, Z1
 	MOVQ         x_base+0(FP), AX
@@ -45,15 +45,15 @@ done:
 	VZEROUPPER
 	RET
 
-DATA minusInf<>+0(SB)/8, $0xff800000ff800000
-DATA minusInf<>+8(SB)/8, $0xff800000ff800000
-DATA minusInf<>+16(SB)/8, $0xff800000ff800000
-DATA minusInf<>+24(SB)/8, $0xff800000ff800000
-DATA minusInf<>+32(SB)/8, $0xff800000ff800000
-DATA minusInf<>+40(SB)/8, $0xff800000ff800000
-DATA minusInf<>+48(SB)/8, $0xff800000ff800000
-DATA minusInf<>+56(SB)/8, $0xff800000ff800000
-GLOBL minusInf<>(SB), RODATA|NOPTR, $64
+DATA infinityBelow<>+0(SB)/8, $0xff800000ff800000
+DATA infinityBelow<>+8(SB)/8, $0xff800000ff800000
+DATA infinityBelow<>+16(SB)/8, $0xff800000ff800000
+DATA infinityBelow<>+24(SB)/8, $0xff800000ff800000
+DATA infinityBelow<>+32(SB)/8, $0xff800000ff800000
+DATA infinityBelow<>+40(SB)/8, $0xff800000ff800000
+DATA infinityBelow<>+48(SB)/8, $0xff800000ff800000
+DATA infinityBelow<>+56(SB)/8, $0xff800000ff800000
+GLOBL infinityBelow<>(SB), RODATA|NOPTR, $64
 
 DATA outside<>+0(SB)/4, $0x00000000
 DATA outside<>+4(SB)/4, $0x00000000
@@ -156,7 +156,7 @@ GLOBL outside<>(SB), RODATA|NOPTR, $384
 // func filterAVX512(values []float32, ids []int32, x []float32, from float32, to float32) int
 // Requires: AVX, AVX512DQ, AVX512F, POPCNT, SSE
 TEXT ·filterAVX512(SB), NOSPLIT, $0-88
-	VMOVUPS      minusInf<>+0(SB), Z0
+	VMOVUPS      infinityBelow<>+0(SB), Z0
 	MOVSS        from+72(FP), X1
 	VBROADCASTSS X1, Z1
 	MOVSS        to+76(FP), X2
@@ -320,7 +320,7 @@ GLOBL step64<>(SB), RODATA|NOPTR, $64
 // func weightsAVX512(dst []uint64, x []float32, largest float32, scale float32)
 // Requires: AVX, AVX512DQ, AVX512F, SSE
 TEXT ·weightsAVX512(SB), NOSPLIT, $0-56
-	VMOVUPS      minusInf<>+0(SB), Z0
+	VMOVUPS      infinityBelow<>+0(SB), Z0
 	MOVSS        largest+48(FP), X1
 	VBROADCASTSS X1, Z1
 	MOVSS        scale+52(FP), X2
@@ -483,7 +483,7 @@ GLOBL power0<>(SB), RODATA|NOPTR, $64
 // func sumWeightsAVX512(x []float32, from float32, largest float32, scale float32) uint64
 // Requires: AVX, AVX2, AVX512DQ, AVX512F, SSE, SSE2
 TEXT ·sumWeightsAVX512(SB), NOSPLIT, $0-48
-	VMOVUPS      minusInf<>+0(SB), Z0
+	VMOVUPS      infinityBelow<>+0(SB), Z0
 	MOVSS        largest+28(FP), X1
 	VBROADCASTSS X1, Z1
 	MOVSS        scale+32(FP), X2
@@ -581,7 +581,7 @@ done:
 // func splitWeightsAVX512(x []float32, from float32, over float32, largest float32, scale float32) (uint64, uint64)
 // Requires: AVX, AVX2, AVX512DQ, AVX512F, SSE, SSE2
 TEXT ·splitWeightsAVX512(SB), NOSPLIT, $0-56
-	VMOVUPS      minusInf<>+0(SB), Z0
+	VMOVUPS      infinityBelow<>+0(SB), Z0
 	MOVSS        largest+32(FP), X1
 	VBROADCASTSS X1, Z1
 	MOVSS        scale+36(FP), X2
@@ -699,7 +699,7 @@ done:
 // func sumExpAVX512(x []float32, largest float32) float64
 // Requires: AVX, AVX512DQ, AVX512F, SSE, SSE2
 TEXT ·sumExpAVX512(SB), NOSPLIT, $0-40
-	VMOVUPS      minusInf<>+0(SB), Z0
+	VMOVUPS      infinityBelow<>+0(SB), Z0
 	MOVSS        largest+24(FP), X1
 	VCVTSS2SD    X1, X1, X1
 	VBROADCASTSD X1, Z1
@@ -1029,7 +1029,7 @@ GLOBL double10<>(SB), RODATA|NOPTR, $64
 // func countAVX2(x []float32, least float32) int
 // Requires: AVX, AVX2, POPCNT, SSE
 TEXT ·countAVX2(SB), NOSPLIT, $0-40
-	VMOVUPS      minusInf<>+0(SB), Y0
+	VMOVUPS      infinityBelow<>+0(SB), Y0
 	MOVSS        least+24(FP), X1
 	VBROADCASTSS X1, Y1
 	MOVQ         x_base+0(FP), AX
@@ -1069,7 +1069,7 @@ done:
 // func filterAVX2(values []float32, ids []int32, x []float32, from float32, to float32) int
 // Requires: AVX, AVX2, POPCNT, SSE
 TEXT ·filterAVX2(SB), NOSPLIT, $0-88
-	VMOVUPS      minusInf<>+0(SB), Y0
+	VMOVUPS      infinityBelow<>+0(SB), Y0
 	MOVSS        from+72(FP), X1
 	VBROADCASTSS X1, Y1
 	MOVSS        to+76(FP), X2
@@ -1476,7 +1476,7 @@ GLOBL step32<>(SB), RODATA|NOPTR, $32
 // func weightsAVX2(dst []uint64, x []float32, largest float32, scale float32)
 // Requires: AVX, AVX2, SSE
 TEXT ·weightsAVX2(SB), NOSPLIT, $0-56
-	VMOVUPS      minusInf<>+0(SB), Y0
+	VMOVUPS      infinityBelow<>+0(SB), Y0
 	MOVSS        largest+48(FP), X1
 	VBROADCASTSS X1, Y1
 	MOVSS        scale+52(FP), X2
@@ -1572,7 +1572,7 @@ done:
 // func sumWeightsAVX2(x []float32, from float32, largest float32, scale float32) uint64
 // Requires: AVX, AVX2, SSE, SSE2
 TEXT ·sumWeightsAVX2(SB), NOSPLIT, $0-48
-	VMOVUPS      minusInf<>+0(SB), Y0
+	VMOVUPS      infinityBelow<>+0(SB), Y0
 	MOVSS        largest+28(FP), X1
 	VBROADCASTSS X1, Y1
 	MOVSS        scale+32(FP), X2
@@ -1671,7 +1671,7 @@ done:
 // func splitWeightsAVX2(x []float32, from float32, over float32, largest float32, scale float32) (uint64, uint64)
 // Requires: AVX, AVX2, SSE, SSE2
 TEXT ·splitWeightsAVX2(SB), NOSPLIT, $0-56
-	VMOVUPS      minusInf<>+0(SB), Y0
+	VMOVUPS      infinityBelow<>+0(SB), Y0
 	MOVSS        largest+32(FP), X1
 	VBROADCASTSS X1, Y1
 	MOVSS        scale+36(FP), X2
@@ -1796,7 +1796,7 @@ done:
 // func sumExpAVX2(x []float32, largest float32) float64
 // Requires: AVX, AVX2, SSE, SSE2
 TEXT ·sumExpAVX2(SB), NOSPLIT, $0-40
-	VMOVUPS      minusInf<>+0(SB), Y0
+	VMOVUPS      infinityBelow<>+0(SB), Y0
 	MOVSS        largest+24(FP), X1
 	VCVTSS2SD    X1, X1, X1
 	VBROADCASTSD X1, Y1

@@ -30,6 +30,7 @@ func BenchmarkChoose(b *testing.B) {
 		spread float64
 	}{
 		{"usual", usual, 512, 3},
+		{"usual", usual, 512, 1},
 		{"usual", usual, 32000, 3},
 		{"usual", usual, 128000, 3},
 		{"penalty", Params{Temperature: 0.8, TopK: 40, TopP: 0.95, RepeatPenalty: 1.1}, 512, 3},
@@ -66,15 +67,18 @@ func BenchmarkChoose(b *testing.B) {
 }
 
 func BenchmarkChooseTop(b *testing.B) {
-	ids, logits := sorted(gaussian(32000, 3))
 	for _, c := range []struct {
 		name   string
 		params Params
+		spread float64
 	}{
-		{"usual", usual},
-		{"penalty", Params{Temperature: 0.8, TopK: 40, TopP: 0.95, RepeatPenalty: 1.1}},
+		{"usual", usual, 3},
+		{"usual, near each other", usual, 0.3},
+		{"no min-p", Params{Temperature: 0.8, TopK: 40, TopP: 0.95}, 0.3},
+		{"penalty", Params{Temperature: 0.8, TopK: 40, TopP: 0.95, RepeatPenalty: 1.1}, 3},
 	} {
 		b.Run(c.name, func(b *testing.B) {
+			ids, logits := sorted(gaussian(32000, c.spread))
 			chooser, err := NewChooser(c.params)
 			if err != nil {
 				b.Fatal(err)

@@ -2,13 +2,14 @@ package sampling
 
 import "math"
 
-// bisection narrows down a range of numbers in which one is sought, the last that
-// reaches something.
+// bisection finds a number by a condition that holds for the number itself and for
+// all smaller ones, and for no larger one. Of a number for which the condition holds
+// it says that it reaches what is sought.
 //
-// The middles that it proposes are a few units below the largest at first, where most
-// often it is; then mostly the mean of the range's ends, which is quick for what is
-// spread evenly, and every fourth time the middle of the floats in it: after 32 of
-// those one is left.
+// It narrows down a range that has the number. At first it proposes numbers a few
+// units below the largest, where the one sought most often is. Then it mostly proposes
+// the mean of the range's ends, which is quick if values are spread evenly, and every
+// fourth time the middle one of all float32 in the range: after 32 of those one is left.
 type bisection struct {
 	low, high uint32 // ordered: low reaches it, high doesn't
 	step      float32
@@ -50,7 +51,8 @@ func (b *bisection) told(middle float32, reaches bool) {
 	}
 }
 
-// above and below return the neighbours of x. Beyond an infinity is itself.
+// above and below return the next larger and the next smaller float32. An infinity
+// has none beyond it, and is returned itself.
 func above(x float32) float32 { return math.Nextafter32(x, float32(math.Inf(1))) }
 func below(x float32) float32 { return math.Nextafter32(x, float32(math.Inf(-1))) }
 

@@ -186,8 +186,8 @@ func (c *Chooser) least(largest float32) float32 {
 	return rounded
 }
 
-// fromSorted chooses from tokens by their logits. The first kept are in order, and
-// none behind them is one that MinP keeps.
+// fromSorted chooses from tokens by their logits, which are all that TopK keeps. The
+// first kept are in order, and none behind them is one that MinP keeps.
 func (c *Chooser) fromSorted(s *scratch, ids []int32, logits []float32, kept, position int) (int32, error) {
 	if len(ids) == 0 {
 		return 0, errNoNumber(position)
@@ -199,10 +199,6 @@ func (c *Chooser) fromSorted(s *scratch, ids []int32, logits []float32, kept, po
 	case done:
 		return ids[0], nil
 	}
-	if k := c.params.TopK; k > 0 && k < len(ids) {
-		ids, logits = ids[:k], logits[:k]
-	}
-	kept = min(kept, len(ids))
 	if c.params.MinP > 0 {
 		least := c.least(largest)
 		n := 1

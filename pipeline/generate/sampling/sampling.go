@@ -54,7 +54,7 @@ import (
 // A field that is 0 is not set. A caller whose users may write a top_p of 0, which
 // means the most likely token alone, sets TopP to [TopPZero] for it.
 type Params struct {
-	Bias          map[int32]float32 // added to the logits of tokens; must not change while the request runs
+	Bias          map[int32]float32 // added to the logits of tokens; up to MaxBiases; must not change while the request runs
 	RepeatPenalty float64           // above 1: makes the last 64 tokens less likely; 0 and 1: off (Keskar et al., "CTRL", 2019)
 	TopK          int               // keeps the K most likely; 0: all
 	TopP          float64           // keeps the most likely ones that together reach P; 0 and 1: all (Holtzman et al., 2019)

@@ -83,6 +83,7 @@ func TestTemperature(t *testing.T) {
 
 // A row with a head, and a draw that is most often behind it.
 func TestTemperatureOfALongRow(t *testing.T) {
+	skipLongRows(t)
 	logits := make([]float32, 40000)
 	for i := range logits {
 		logits[i] = float32(i % 4)
@@ -202,6 +203,13 @@ func TestKeep(t *testing.T) {
 		k, ok := chooser(t, c.p).Keep(long[:c.tokens])
 		assert.Equal(t, c.ok, ok, "%+v", c)
 		assert.Equal(t, c.k, k, "%+v", c)
+		always, ok := chooser(t, c.p).KeepAlways()
+		if c.tokens >= penalized {
+			assert.Equal(t, c.ok, ok, "%+v", c)
+			assert.Equal(t, c.k, always, "%+v", c)
+		} else if ok {
+			assert.GreaterOrEqual(t, always, c.k, "%+v", c)
+		}
 	}
 }
 
@@ -223,7 +231,11 @@ func TestDrawsAreTheSameAtEveryLevel(t *testing.T) {
 	best := simd
 	defer func() { simd = best }()
 	rng, c := rand.New(rand.NewPCG(71, 72)), new(Chooser)
-	for range 1500 {
+	times := 1500
+	if testing.Short() || race {
+		times = 150
+	}
+	for range times {
 		row := randomRow(rng)
 		p, tokens := randomParams(rng, len(row))
 		require.NoError(t, c.Reset(p))
@@ -303,6 +315,19 @@ func TestValuesAreChecked(t *testing.T) {
 	}
 	delete(many, 0)
 	assert.NoError(t, Params{Bias: many, TopP: TopPZero}.Check())
+}
+
+func TestTheLongestRow(t *testing.T) {
+	skipLongRows(t)
+	row := make([]float32, maxRow+1)
+	_, err := chooser(t, Params{Temperature: 1}).Choose(row, nil)
+	assert.EqualError(t, err, "a row of 8388609 logits: up to 8388608 can be sampled from")
+	id, err := chooser(t, Params{Temperature: 1}).Choose(row[1:], nil)
+	assert.NoError(t, err)
+	assert.NotZero(t, id)
+	id, err = chooser(t, Params{Temperature: 1, TopK: 1}).Choose(row, nil)
+	assert.NoError(t, err)
+	assert.Zero(t, id)
 }
 
 func TestGreedy(t *testing.T) {

@@ -14,29 +14,34 @@ import (
 // asks for. All levels give the same results.
 var simd = func() *panel.Kernels {
 	k, err := panel.For(os.Getenv(cpu.SIMDVariable))
-	if err != nil { // none is asked for; or the CPU's device says what is wrong
+	if err != nil {
+		// Either no level is asked for, or it is a wrong one: package cpu, which needs
+		// the level too, reports that.
 		k, _ = panel.For(panel.Levels()[0])
 	}
 	return k
 }()
 
-// scratch is the memory in which a choice is made.
+// scratch is the memory in which a choice is made. It is borrowed for one choice, so
+// that there are as many as choices at the same time, and not one a sequence.
 type scratch struct {
-	// ids and values are the candidates.
+	// ids and values are the candidates: tokens and their logits.
 	ids    []int32
 	values []float32
 
-	keys    []uint64
-	weights []uint64
-	changed []float32 // a copy of the logits
-	maxima  []float32
-	sample  []float32
-	counted []float32
-	inside  []float32 // the logits in a finder's range
-	tokens  []int32   // their tokens
-	places  []int32
+	keys    []uint64         // of sort
+	weights []uint64         // of weigh
+	changed []float32        // the row with its biases and its penalty
+	maxima  []float32        // of the stretches of a row
+	head    [headSize]uint64 // weights of a row's head
 	one     [1]float32
-	head    [headSize]uint64 // weights
+
+	// A finder's.
+	sample  []float32 // of a row
+	counted []float32 // a copy of the sample
+	inside  []float32 // the logits in the range
+	tokens  []int32   // their tokens
+	places  []int32   // where they were before they were filtered
 }
 
 var pool = sync.Pool{New: func() any { return new(scratch) }}
@@ -54,7 +59,7 @@ func (s *scratch) weigh(logits []float32, largest, scale float32) []uint64 {
 	return s.weights[:len(logits)]
 }
 
-// resize returns x with a length of n, and with other contents.
+// resize returns x with a length of n. Its contents are lost.
 func resize[T any](x []T, n int) []T { return slices.Grow(x[:0], n)[:n] }
 
 // sort orders the first n candidates: the largest value first, and of equal ones the

@@ -74,7 +74,7 @@ func (t *tensors) get(name string, vector bool, rows, cols int) kernels.Matrix {
 		t.wrong("tensor %s is of type %v: a vector may be F32, F16 or BF16", name, x.Type)
 		return m
 	}
-	m.Type, m.Data = kind, x.Data
+	m, _ = x.Matrix(rows, cols)
 	return m
 }
 

@@ -155,7 +155,7 @@ type tensorDocument struct {
 	Type   string   `json:"type"`
 	Shape  []uint64 `json:"shape"` // the length of a row first
 	Offset uint64   `json:"offset"`
-	Bytes  uint64   `json:"bytes"`
+	Bytes  int      `json:"bytes"`
 }
 
 // arrayDocument stands for an array of the metadata.
@@ -186,7 +186,7 @@ func fileOf(f *gguf.File) fileDocument {
 		}
 	}
 	for _, t := range f.Tensors() {
-		doc.Tensors = append(doc.Tensors, tensorDocument{t.Name, t.Type.String(), t.Dims, t.Offset, t.Size})
+		doc.Tensors = append(doc.Tensors, tensorDocument{t.Name, t.Type.String(), t.Dims, t.Offset, int(t.Size)})
 	}
 	return doc
 }

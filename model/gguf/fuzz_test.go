@@ -41,9 +41,10 @@ func FuzzParse(f *testing.F) {
 		for _, x := range file.Tensors() {
 			require.NotEmpty(t, x.String())
 			require.Zero(t, x.Offset%uint64(file.Alignment()))
-			require.NotEmpty(t, x.Data)
-			require.Equal(t, data[x.Offset], x.Data[0])
-			require.Equal(t, data[int(x.Offset)+len(x.Data)-1], x.Data[len(x.Data)-1])
+			require.NotZero(t, x.Size)
+			bytes, err := x.Read()
+			require.NoError(t, err)
+			require.Equal(t, data[x.Offset:x.Offset+x.Size], bytes)
 			again, ok := file.Tensor(x.Name)
 			require.True(t, ok)
 			require.Equal(t, x, again)
@@ -56,6 +57,7 @@ func look(t *testing.T, f *gguf.File, key string) {
 	v, ok := f.Value(key)
 	require.True(t, ok)
 	require.NotEmpty(t, v.String())
+	require.Less(t, len(v.String()), 8*1000, "eight texts at most, each on a line of less than 1 KB")
 	_, err := json.Marshal(v.Any(-1))
 	require.NoError(t, err)
 	n := 0
@@ -73,6 +75,9 @@ func look(t *testing.T, f *gguf.File, key string) {
 	}
 	_, ok, err = f.Uint(key)
 	count(ok, err)
+	_, isInt, err := f.Int(key)
+	require.NotEqual(t, isInt, err != nil)
+	require.True(t, !ok || isInt || v.Kind() == gguf.Uint64, "what is an unsigned integer is an integer")
 	_, ok, err = f.Float(key)
 	count(ok, err)
 	_, ok, err = f.Bool(key)

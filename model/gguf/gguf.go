@@ -96,7 +96,8 @@ func (f *File) Use(use func() error) error {
 	err := f.bytes.unchanged()
 	if err == nil {
 		if err := use(); err != nil {
-			return errors.Join(err, f.bytes.release())
+			_ = f.bytes.release() // the first error tells more
+			return err
 		}
 		err = f.bytes.unchanged()
 	}

@@ -1,10 +1,13 @@
 package model_test
 
 import (
+	"bytes"
 	"encoding/binary"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -95,6 +98,65 @@ func TestAFileThatChangesBeforeItIsLoaded(t *testing.T) {
 		require.ErrorContains(t, err, "while it was open")
 		require.NoError(t, m.Close())
 	}
+}
+
+// While files are opened and loaded, they are cut short, restored and rewritten. What
+// comes is a model or an error, every time.
+func TestAFileThatChangesAllTheTime(t *testing.T) {
+	whole := gguftest.Llama{Vocab: 2000, Seed: 3}.Build()
+	path := writeModel(t, whole)
+	stop := make(chan struct{})
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		rng := rand.New(rand.NewPCG(1, 2))
+		file, err := os.OpenFile(path, os.O_RDWR, 0)
+		if !assert.NoError(t, err) {
+			return
+		}
+		defer file.Close()
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			_ = file.Truncate(rng.Int64N(int64(len(whole))))
+			_, _ = file.WriteAt(bytes.Repeat([]byte{byte(rng.Uint32())}, 5000), rng.Int64N(int64(len(whole))))
+			_, _ = file.WriteAt(whole, 0)
+			_ = file.Truncate(int64(len(whole)))
+		}
+	})
+	good, bad := 0, 0
+	for range 200 {
+		if loaded(t, path) == nil {
+			good++
+		} else {
+			bad++
+		}
+	}
+	close(stop)
+	writer.Wait()
+	t.Logf("%d times a model, %d times an error", good, bad)
+	require.Positive(t, bad)
+}
+
+// loaded opens and loads a model.
+func loaded(t *testing.T, path string) error {
+	m, err := model.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { assert.NoError(t, m.Close()) }()
+	assert.NotEmpty(t, m.Tokenizer.Prompt(tokenizer.Plain("a text")))
+	plan, err := generate.NewPlan(t.Context(), m, generate.WithPipeline(pipeline.WithDevices("cpu:0")), generate.WithMaxSeqs(1))
+	if err != nil {
+		return err
+	}
+	e, err := plan.Start(t.Context())
+	if err != nil {
+		return err
+	}
+	return e.Close()
 }
 
 // One part of a split model names the parts.

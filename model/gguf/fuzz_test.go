@@ -1,9 +1,11 @@
 package gguf_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -32,13 +34,20 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		file, err := gguf.Parse("fuzz", data)
 		if err != nil {
-			require.NotEmpty(t, err.Error())
+			require.Regexp(t, "^fuzz: ", err.Error())
+			require.Less(t, len(err.Error()), 1000)
 			return
 		}
 		for _, key := range file.Keys() {
 			look(t, file, key)
 		}
+		if err := file.Whole(); err != nil {
+			require.Less(t, len(err.Error()), 1000)
+		}
+		used := uint64(0)
 		for _, x := range file.Tensors() {
+			used += (x.Size + uint64(file.Alignment()) - 1) / uint64(file.Alignment()) * uint64(file.Alignment())
+			require.True(t, x.HasShape(x.Dims...))
 			require.NotEmpty(t, x.String())
 			require.Zero(t, x.Offset%uint64(file.Alignment()))
 			require.NotZero(t, x.Size)
@@ -48,6 +57,10 @@ func FuzzParse(f *testing.F) {
 			again, ok := file.Tensor(x.Name)
 			require.True(t, ok)
 			require.Equal(t, x, again)
+		}
+		if tensors := file.Tensors(); len(tensors) > 0 {
+			start := slices.MinFunc(tensors, func(a, b gguf.Tensor) int { return cmp.Compare(a.Offset, b.Offset) }).Offset
+			require.Less(t, uint64(len(data))-start, used+uint64(file.Alignment()), "every byte behind the header is a tensor's, or padding")
 		}
 	})
 }

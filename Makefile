@@ -57,6 +57,7 @@ cross:
 fuzz:
 	$(GO) test -run '^$$' -fuzz FuzzParse -fuzztime 10m -fuzzminimizetime 10x ./model/gguf
 	$(GO) test -run '^$$' -fuzz FuzzNew -fuzztime 10m -fuzzminimizetime 20x ./model/tokenizer
+	$(GO) test -run '^$$' -fuzz FuzzModel -fuzztime 10m -fuzzminimizetime 10x ./model
 	$(GO) test -run '^$$' -fuzz FuzzSplit -fuzztime 10m ./model/tokenizer/vocabulary
 	$(GO) test -run '^$$' -fuzz FuzzEncode -fuzztime 10m ./model/tokenizer/sentencepiece
 	$(GO) test -run '^$$' -fuzz FuzzParse -fuzztime 10m ./pipeline/placement

@@ -168,16 +168,6 @@ func (t Tensor) Bytes() int64 { return int64(t.Rows) * int64(t.Cols) * 4 }
 // First returns the tensor's first n rows.
 func (t Tensor) First(n int) Tensor { t.Rows = n; return t }
 
-// Matrix is a weight in the host's memory, as a file stores it: Rows rows of
-// Cols elements of Type, row after row.
-type Matrix struct {
-	Name string // for errors
-	Type Type
-	Rows int
-	Cols int
-	Data []byte // read only; may be a mapped file; not needed after Pack
-}
-
 // Weight is a matrix on a device, in an opaque form that belongs to the device.
 type Weight interface {
 	Type() Type

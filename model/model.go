@@ -21,6 +21,9 @@ type Model struct {
 	file      *gguf.File
 }
 
+// ErrClosed is what loading a layer wraps after the model's Close.
+var ErrClosed = gguf.ErrClosed
+
 // Open opens a GGUF file. No weights are read yet. A file that is malformed, or
 // asks for what Leat doesn't have, is an error that begins with its path.
 func Open(path string) (*Model, error) {
@@ -47,6 +50,9 @@ func Parse(name string, data []byte) (*Model, error) {
 }
 
 func build(f *gguf.File) (*Model, error) {
+	if err := f.Whole(); err != nil {
+		return nil, err
+	}
 	a, err := arch.Build(f)
 	if err != nil {
 		return nil, err
@@ -64,5 +70,6 @@ func build(f *gguf.File) (*Model, error) {
 // File is the file behind the model.
 func (m *Model) File() *gguf.File { return m.file }
 
-// Close closes the file. Layers that were not loaded by then can't be.
+// Close closes the file. Layers that were not loaded by then can't be: loading one
+// is ErrClosed. A second Close does nothing.
 func (m *Model) Close() error { return m.file.Close() }

@@ -84,7 +84,7 @@ func TestRefused(t *testing.T) {
 		"a bias of a norm":         {tensor("blk.0.attn_norm.bias", gguf.F32, 64), []string{"blk.0.attn_norm.bias"}},
 		"a bias of the embedding":  {tensor("token_embd.bias", gguf.F32, 64), []string{"token_embd.bias"}},
 		"a short bias":             {tensor("blk.0.attn_q.bias", gguf.F32, 32), []string{"blk.0.attn_q.bias", "[32]", "[64]"}},
-		"a bias that is a matrix":  {tensor("blk.0.ffn_up.bias", gguf.F32, 128, 1), []string{"blk.0.ffn_up.bias"}},
+		"a bias that is a matrix":  {tensor("blk.0.ffn_up.bias", gguf.F32, 64, 2), []string{"blk.0.ffn_up.bias"}},
 		"a quantized bias":         {tensor("blk.0.attn_output.bias", gguf.Q8_0, 64), []string{"blk.0.attn_output.bias", "Q8_0"}},
 		"qwen2 without a bias":     {gguftest.Llama{Arch: "qwen2", DropTensors: []string{"blk.1.attn_k.bias"}}, []string{"blk.1.attn_k.bias"}},
 		"qwen2 with another bias":  {gguftest.Llama{Arch: "qwen2", Tensors: []gguftest.Tensor{{Name: "blk.0.ffn_up.bias", Dims: []uint64{128}}}}, []string{"blk.0.ffn_up.bias"}},

@@ -62,7 +62,7 @@ func printFile(w io.Writer, f *gguf.File) error {
 	}
 	fmt.Fprintln(t, "\ntensor\ttype\tshape\tbytes")
 	for _, x := range f.Tensors() {
-		fmt.Fprintf(t, "%s\t%v\t%s\t%d\n", brief(x.Name), x.Type, shape(x.Dims), len(x.Data))
+		fmt.Fprintf(t, "%s\t%v\t%s\t%d\n", brief(x.Name), x.Type, shape(x.Dims), x.Size)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -106,7 +106,7 @@ func totalsOf(f *gguf.File) []total {
 		x.Type = t.Type.String()
 		x.Tensors++
 		x.Parameters += parameters(t)
-		x.Bytes += int64(len(t.Data))
+		x.Bytes += int64(t.Size)
 		byType[t.Type] = x
 	}
 	totals := []total{}
@@ -186,7 +186,7 @@ func fileOf(f *gguf.File) fileDocument {
 		}
 	}
 	for _, t := range f.Tensors() {
-		doc.Tensors = append(doc.Tensors, tensorDocument{t.Name, t.Type.String(), t.Dims, t.Offset, len(t.Data)})
+		doc.Tensors = append(doc.Tensors, tensorDocument{t.Name, t.Type.String(), t.Dims, t.Offset, int(t.Size)})
 	}
 	return doc
 }

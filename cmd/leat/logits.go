@@ -115,17 +115,22 @@ func inVocabulary(ids []uint64, vocab int) ([]int32, error) {
 
 func writeLogits(ctx context.Context, w io.Writer, e *generate.Engine, tokens []int32) error {
 	var b []byte
+	position := 0
 	for row, err := range e.Logits(ctx, tokens) {
 		if err != nil {
 			return err
 		}
 		b = b[:0]
-		for _, x := range row {
+		for id, x := range row {
+			if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+				return fmt.Errorf("at position %d the logit of token %d is %v, which no model means: the file's weights are damaged", position, id, x)
+			}
 			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
 		}
 		if _, err := w.Write(b); err != nil {
 			return err
 		}
+		position++
 	}
 	return nil
 }

@@ -30,8 +30,9 @@ func (p *promptFlags) check() error {
 	return nil
 }
 
-// longestPrompt is in bytes, more than the longest context has tokens for.
-const longestPrompt = 256 << 20
+// longestPrompt is in bytes: millions of tokens. It bounds what is kept of a file
+// that has no end.
+const longestPrompt = 16 << 20
 
 // read returns the prompt. The end of ctx ends the wait for standard input.
 func (p *promptFlags) read(ctx context.Context, stdin io.Reader, stderr io.Writer) (string, error) {

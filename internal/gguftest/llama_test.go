@@ -24,7 +24,7 @@ func TestLlamaBuildsAFileOfEachType(t *testing.T) {
 
 		// Weights of a matrix have a deviation of 1/sqrt(columns).
 		var sum, squares float64
-		x := numbers(w)
+		x := numbers(t, w)
 		require.Len(t, x, 512*256)
 		for _, v := range x {
 			sum += v
@@ -36,10 +36,12 @@ func TestLlamaBuildsAFileOfEachType(t *testing.T) {
 }
 
 // numbers decodes a tensor.
-func numbers(w gguf.Tensor) (x []float64) {
+func numbers(t *testing.T, w gguf.Tensor) (x []float64) {
 	le := binary.LittleEndian
 	_, size := w.Type.Block()
-	for b := w.Data; len(b) > 0; b = b[size:] {
+	data, err := w.Read()
+	require.NoError(t, err)
+	for b := data; len(b) > 0; b = b[size:] {
 		switch w.Type {
 		case gguf.F32:
 			x = append(x, float64(math.Float32frombits(le.Uint32(b))))

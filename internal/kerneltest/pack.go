@@ -2,6 +2,7 @@ package kerneltest
 
 import (
 	"context"
+	"errors"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -20,7 +21,8 @@ func Pack(t *testing.T, b Backend) {
 		part{"Refuses", packRefuses},
 		part{"CancelledHalfWay", packCancelled},
 		part{"BesideComputation", packBesideComputation},
-		part{"OfAFileCutShortIsAnError", packOfAFileCutShort})
+		part{"OfAFileCutShortIsAnError", packOfAFileCutShort},
+		part{"AsksTheOwner", packAsksTheOwner})
 }
 
 func weightTakesWhatWasSaid(t *testing.T, b Backend) {
@@ -140,4 +142,36 @@ func packBesideComputation(t *testing.T, b Backend) {
 			SameBits(t, want[i], got, "%v", s.weights[i].Type)
 		}
 	}
+}
+
+// owner has an error for use before it, or for after it.
+type owner struct{ before, after error }
+
+func (o owner) Use(use func() error) error {
+	if o.before != nil {
+		return o.before
+	}
+	if err := use(); err != nil {
+		return err
+	}
+	return o.after
+}
+
+// What a matrix's owner says of its memory counts, also when all is packed: then the
+// weight is freed.
+func packAsksTheOwner(t *testing.T, b Backend) {
+	r := b.Rig(t)
+	m := Matrix(NewRand(9), kernels.Q8_0, 32, 64)
+	want := embed(r, r.Pack(m), []int32{0, 31})
+	before := r.Q.Device().Allocated()
+	closed := errors.New("closed")
+	for _, o := range []owner{{before: closed}, {after: closed}} {
+		m.Owner = o
+		_, err := r.Q.Pack(t.Context(), m)
+		require.ErrorIs(t, err, closed)
+		require.ErrorContains(t, err, "weight "+m.Name)
+		require.Equal(t, before, r.Q.Device().Allocated())
+	}
+	m.Owner = owner{}
+	SameBits(t, want, embed(r, r.Pack(m), []int32{0, 31}), "with an owner")
 }

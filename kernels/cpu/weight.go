@@ -2,9 +2,9 @@ package cpu
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
-	"runtime/debug"
 	"sync"
 
 	"github.com/leat-dev/leat/device"
@@ -48,14 +48,10 @@ func (backend) WeightBytes(t kernels.Type, rows, cols int) (int64, error) {
 }
 
 func (q *queue) Pack(ctx context.Context, m kernels.Matrix) (kernels.Weight, error) {
-	w, err := q.pack(ctx, m)
-	if err != nil {
-		return nil, fmt.Errorf("weight %s: %w", m.Name, err)
-	}
-	return w, nil
+	return m.Pack(func() (kernels.Weight, error) { return q.pack(ctx, m) })
 }
 
-func (q *queue) pack(ctx context.Context, m kernels.Matrix) (*weight, error) {
+func (q *queue) pack(ctx context.Context, m kernels.Matrix) (kernels.Weight, error) {
 	if err := q.Err(); err != nil {
 		return nil, fmt.Errorf("the queue has failed before: %w", err)
 	}
@@ -92,9 +88,11 @@ func (q *queue) pack(ctx context.Context, m kernels.Matrix) (*weight, error) {
 	j.panels = len(j.dst) / j.stride
 	j.parts = parts(j.panels, float64(len(j.dst))) // about a byte a nanosecond
 	q.Parallel(j.parts, j)
-	if err := j.result(); err != nil {
-		buf.Free()
-		return nil, err
+	if j.err == nil {
+		j.err = ctx.Err()
+	}
+	if j.err != nil {
+		return nil, errors.Join(j.err, buf.Free())
 	}
 	return w, nil
 }
@@ -113,15 +111,16 @@ type packing struct {
 	err error
 }
 
-// Do packs some panels. A mapped file that shrank faults when it is read; that
-// is an error of this weight, not the end of the program.
+// Do packs some panels.
 func (j *packing) Do(part, _ int) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if r := recover(); r != nil {
-			j.fail(r)
-		}
-	}()
+	if err := kernels.Guard(func() { j.pack(part) }); err != nil {
+		j.mu.Lock()
+		j.err = err
+		j.mu.Unlock()
+	}
+}
+
+func (j *packing) pack(part int) {
 	from, to := span(part, j.parts, j.panels)
 	for p := from; p < to; p++ {
 		if j.ctx.Err() != nil {
@@ -132,23 +131,6 @@ func (j *packing) Do(part, _ int) {
 	if j.row != nil {
 		panel.Row(j.row, j.dst, j.m.Type, j.m.Cols, 0)
 	}
-}
-
-func (j *packing) fail(panicked any) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if fault, ok := panicked.(interface{ Addr() uintptr }); ok {
-		j.err = fmt.Errorf("its data can't be read at address %#x: was its file cut short or its drive removed?", fault.Addr())
-	} else {
-		j.err = fmt.Errorf("packing it failed: %v", panicked)
-	}
-}
-
-func (j *packing) result() error {
-	if j.err != nil {
-		return j.err
-	}
-	return j.ctx.Err()
 }
 
 // weight returns a weight of this backend with its memory.

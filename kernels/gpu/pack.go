@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 
 	"golang.org/x/sync/errgroup"
 
@@ -145,23 +144,13 @@ func fill(mem []byte, l *layout, m *kernels.Matrix, from, to int64) error {
 }
 
 // fillPart packs the segments from begin to end-1 into the piece that begins
-// with segment first. A mapped file that shrank faults when it is read; that is an
-// error of this weight, not the end of the program.
-func fillPart(mem []byte, l *layout, m *kernels.Matrix, first, begin, end int64) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		switch r := recover().(type) {
-		case nil:
-		case interface{ Addr() uintptr }:
-			err = fmt.Errorf("its data can't be read at address %#x: was its file cut short or its drive removed?", r.Addr())
-		default:
-			err = fmt.Errorf("packing it failed: %v", r)
+// with segment first.
+func fillPart(mem []byte, l *layout, m *kernels.Matrix, first, begin, end int64) error {
+	return kernels.Guard(func() {
+		start, _ := l.unit(first)
+		for u := begin; u < end; u++ {
+			at, size := l.unit(u)
+			l.repack(mem[at-start:][:size], m, u)
 		}
-	}()
-	start, _ := l.unit(first)
-	for u := begin; u < end; u++ {
-		at, size := l.unit(u)
-		l.repack(mem[at-start:][:size], m, u)
-	}
-	return nil
+	})
 }

@@ -40,14 +40,10 @@ func (backend) WeightBytes(t kernels.Type, rows, cols int) (int64, error) {
 // to the device from pinned memory, the next is packed. It has a queue of its own
 // for that, so that what is enqueued on q goes on.
 func (q *queue) Pack(ctx context.Context, m kernels.Matrix) (kernels.Weight, error) {
-	w, err := q.pack(ctx, m)
-	if err != nil {
-		return nil, fmt.Errorf("weight %s: %w", m.Name, err)
-	}
-	return w, nil
+	return m.Pack(func() (kernels.Weight, error) { return q.pack(ctx, m) })
 }
 
-func (q *queue) pack(ctx context.Context, m kernels.Matrix) (*weight, error) {
+func (q *queue) pack(ctx context.Context, m kernels.Matrix) (kernels.Weight, error) {
 	if err := q.Err(); err != nil {
 		return nil, fmt.Errorf("the queue has failed before: %w", err)
 	}

@@ -107,7 +107,7 @@ func Build(f *gguf.File) (*Model, error) {
 	}
 	declared, ok := architectures[name]
 	if !ok {
-		return nil, fmt.Errorf("%s: architecture %q is not supported; Leat runs %s", f.Name(), name, strings.Join(supported(), ", "))
+		return nil, fmt.Errorf("%s: architecture %s is not supported; Leat runs %s", f.Name(), gguf.Quote(name), strings.Join(supported(), ", "))
 	}
 	return declared.build(f, name)
 }

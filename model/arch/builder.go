@@ -110,7 +110,7 @@ func (b *builder) norm(x program.Value, n norm, heads int) program.Value {
 		return x
 	}
 	name, cols := b.prefix+n.tensor, b.Cols(x)
-	if t, ok := b.file.Tensor(name + ".weight"); ok && len(t.Dims) == 1 && t.Dims[0] == uint64(cols) {
+	if t, ok := b.file.Tensor(name + ".weight"); ok && t.HasShape(uint64(cols)) {
 		heads = 1
 	}
 	spec := program.Norm{
@@ -163,7 +163,7 @@ func (b *builder) frequencies(r rope) kernels.Matrix {
 			theta /= float64(factors[i])
 		}
 		thetas[i] = float32(theta)
-		if math.IsNaN(theta) || math.IsInf(float64(thetas[i]), 0) {
+		if !(math.Abs(theta) <= largestFrequency) {
 			b.wrong("tensor %s: element %d is %v, by which no frequency can be divided", ropeFactors, i, factors[i])
 		}
 	}
@@ -172,6 +172,9 @@ func (b *builder) frequencies(r rope) kernels.Matrix {
 }
 
 const ropeFactors = "rope_freqs.weight"
+
+// largestFrequency leaves room in a float32 for the product with any position.
+const largestFrequency = 0x1p64
 
 // computed returns a vector that isn't in the file.
 func computed(name string, x []float32) kernels.Matrix {

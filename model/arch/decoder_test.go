@@ -34,7 +34,9 @@ func joined(t *testing.T, f *gguf.File, name string, dims []uint64, parts ...str
 		x, ok := f.Tensor(part)
 		require.True(t, ok, part)
 		all.Type = x.Type
-		all.Data = append(all.Data, x.Data...)
+		data, err := x.Read()
+		require.NoError(t, err)
+		all.Data = append(all.Data, data...)
 	}
 	return all
 }
@@ -111,8 +113,10 @@ func TestHeadsOfEachBlock(t *testing.T) {
 	f := parseModel(t, gguftest.Llama{})
 	twice := func(name string) gguftest.Tensor {
 		x, _ := f.Tensor(name)
-		half := len(x.Data) / 2 // a head
-		return gguftest.Tensor{Name: name, Dims: []uint64{64, 64}, Data: bytes.Join([][]byte{x.Data[:half], x.Data[:half], x.Data[half:], x.Data[half:]}, nil)}
+		data, err := x.Read()
+		require.NoError(t, err)
+		half := len(data) / 2 // a head
+		return gguftest.Tensor{Name: name, Dims: []uint64{64, 64}, Data: bytes.Join([][]byte{data[:half], data[:half], data[half:], data[half:]}, nil)}
 	}
 	each.KVs[1].Value = []int32{2, 4}
 	each.Tensors = []gguftest.Tensor{twice("blk.1.attn_k.weight"), twice("blk.1.attn_v.weight")}

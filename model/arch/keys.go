@@ -107,8 +107,8 @@ func (k *keys) list(name string) []int {
 	return sizes
 }
 
-// number reads a finite number greater than 0. Without a default (0) the key
-// must be there.
+// number reads a number that is greater than 0 as a float32 too: the op set knows
+// no other. Without a default (0) the key must be there.
 func (k *keys) number(name string, otherwise float64) float64 {
 	key := k.key(name)
 	v, ok, err := k.file.Float(key)
@@ -119,13 +119,16 @@ func (k *keys) number(name string, otherwise float64) float64 {
 		k.wrong("no key %s", key)
 	case !ok:
 		return otherwise
-	case !(v > 0) || math.IsInf(v, 0):
-		k.wrong("key %s is %v: it must be a number above 0", key, v)
+	case !(v >= smallest && v <= math.MaxFloat32):
+		k.wrong("key %s is %v: it must be a number above 0, within what a float32 can hold", key, v)
 	default:
 		return v
 	}
 	return 1
 }
+
+// smallest is the smallest float32 that has all its bits.
+const smallest = 0x1p-126
 
 // decoder reads what every declaration begins with: how wide the stream is, how
 // many blocks there are, which are empty yet, and how many positions the model
@@ -157,6 +160,8 @@ func (k *keys) attention(i int) (a attention) {
 		k.wrong("key %sattention.head_count is %d, not a multiple of head_count_kv %d", k.prefix, h.queries, h.keys)
 	case int64(h.queries)*int64(h.dim) > math.MaxInt32:
 		k.wrong("%d heads of %d elements are more than Leat can address", h.queries, h.dim)
+	case r.base < 1: // frequencies above 1, whose product with a position has no end
+		k.wrong("key %srope.freq_base is %v: it must be at least 1", k.prefix, r.base)
 	case r.dims%2 != 0 || r.dims > h.dim:
 		k.wrong("key %srope.dimension_count is %d: it must be even and at most the head's %d", k.prefix, r.dims, h.dim)
 	}
@@ -233,7 +238,7 @@ func (k *keys) changed(key string, neutral any) (value string, ok bool, err erro
 		return fmt.Sprint(v), ok && v != neutral, err
 	case string:
 		v, ok, err := k.file.String(key)
-		return fmt.Sprintf("%q", v), ok && v != neutral, err
+		return gguf.Quote(v), ok && v != neutral, err
 	}
 	panic(fmt.Sprintf("arch: a neutral value of type %T", neutral))
 }

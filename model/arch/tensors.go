@@ -44,7 +44,7 @@ func (t *tensors) has(name string) bool {
 // hasRows says whether the file has a matrix of so many rows.
 func (t *tensors) hasRows(name string, rows int) bool {
 	x, ok := t.file.Tensor(name)
-	return ok && len(x.Dims) == 2 && x.Dims[1] == uint64(rows)
+	return ok && x.HasShape(x.Dims[0], uint64(rows))
 }
 
 func (t *tensors) get(name string, vector bool, rows, cols int) kernels.Matrix {
@@ -56,12 +56,10 @@ func (t *tensors) get(name string, vector bool, rows, cols int) kernels.Matrix {
 	}
 	t.taken[name] = true
 	want := fmt.Sprintf("[%d, %d]", cols, rows)
-	good := len(x.Dims) == 2 && x.Dims[0] == uint64(cols) && x.Dims[1] == uint64(rows)
 	if vector {
 		want = fmt.Sprintf("[%d]", cols)
-		good = len(x.Dims) == 1 && x.Dims[0] == uint64(cols)
 	}
-	if !good {
+	if !x.HasShape(uint64(cols), uint64(rows)) {
 		t.wrong("tensor %s has shape %v, the file's keys ask for %s", name, x.Dims, want)
 		return m
 	}
@@ -74,7 +72,7 @@ func (t *tensors) get(name string, vector bool, rows, cols int) kernels.Matrix {
 		t.wrong("tensor %s is of type %v: a vector may be F32, F16 or BF16", name, x.Type)
 		return m
 	}
-	m.Type, m.Data = kind, x.Data
+	m, _ = x.Matrix(rows, cols)
 	return m
 }
 
@@ -87,9 +85,15 @@ func (t *tensors) float32s(name string, cols int) []float32 {
 	if t.err != nil {
 		return nil
 	}
+	tensor, _ := t.file.Tensor(name)
+	data, err := tensor.Read()
+	if err != nil {
+		t.err = fmt.Errorf("tensor %s: %w", name, err)
+		return nil
+	}
 	x := make([]float32, cols)
 	for i := range x {
-		x[i] = math.Float32frombits(binary.LittleEndian.Uint32(m.Data[4*i:]))
+		x[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
 	}
 	return x
 }
@@ -127,7 +131,7 @@ func (t *tensors) rows(name string, cols int) int {
 	switch {
 	case !ok:
 		t.wrong("no tensor %s", name)
-	case len(x.Dims) != 2 || x.Dims[0] != uint64(cols):
+	case len(x.Dims) < 2 || !x.HasShape(uint64(cols), x.Dims[1]):
 		t.wrong("tensor %s has shape %v, the file's keys ask for [%d, tokens]", name, x.Dims, cols)
 	case x.Dims[1] > math.MaxInt32:
 		t.wrong("tensor %s has %d rows", name, x.Dims[1])
@@ -142,7 +146,7 @@ func (t *tensors) rows(name string, cols int) int {
 func (t *tensors) rest() {
 	for _, x := range t.file.Tensors() {
 		if !t.taken[x.Name] {
-			t.wrong("tensor %s: the architecture, or the file's block count, has no place for it", x.Name)
+			t.wrong("tensor %s: the architecture, or the file's block count, has no place for it", gguf.Quote(x.Name))
 		}
 	}
 }

@@ -1,35 +1,73 @@
 package gguf
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"unicode/utf8"
 )
 
-// cursor reads a header from its start on. What it returns lies in the file.
+// header is the beginning of a file in memory: a copy, which stays as it is when
+// the file changes.
+type header struct{ data []byte }
+
+// cursor reads a header from its start on.
 type cursor struct {
-	data  []byte // up to maxHeader bytes of the file
-	pos   int
-	names int  // bytes of keys and tensor names so far
-	more  bool // the file goes on after data
+	*header // as much of it as was needed so far
+	file    io.ReaderAt
+	size    int // of the file, or maxHeader if that is less
+	pos     int
+	names   int  // bytes of keys and tensor names so far
+	more    bool // the file goes on after size
 }
 
-func newCursor(file []byte) *cursor {
-	if len(file) > maxHeader {
-		return &cursor{data: file[:maxHeader], more: true}
+func newCursor(file io.ReaderAt, size int64) *cursor {
+	return &cursor{header: &header{}, file: file, size: int(min(size, maxHeader)), more: size > maxHeader}
+}
+
+// firstRead is how much of a file is read at first. It grows fourfold, so that
+// all reading together takes little more than the last.
+const firstRead = 256 << 10
+
+// read sees to it that the header is there up to an end within size.
+func (c *cursor) read(end int) error {
+	if end <= len(c.data) {
+		return nil
 	}
-	return &cursor{data: file}
+	data := make([]byte, min(c.size, max(end, firstRead, 4*len(c.data))))
+	n := copy(data, c.data)
+	switch m, err := c.file.ReadAt(data[n:], int64(n)); {
+	case n+m == len(data):
+		c.data = data
+		return nil
+	case err == io.EOF:
+		return errors.New("the file was cut short while it was read: open it again when it is whole")
+	default:
+		return err
+	}
 }
 
-func (c *cursor) left() uint64 { return uint64(len(c.data) - c.pos) }
+// trim lets go of what was read beyond the header.
+func (c *cursor) trim() {
+	if len(c.data) > c.pos+c.pos/4 && c.file != nil {
+		c.data = bytes.Clone(c.data[:c.pos])
+	}
+}
+
+func (c *cursor) left() uint64 { return uint64(c.size - c.pos) }
 
 // take returns the next n bytes.
 func (c *cursor) take(n uint64) ([]byte, error) {
 	switch {
 	case n <= c.left():
-		b := c.data[c.pos : c.pos+int(n) : c.pos+int(n)]
-		c.pos += int(n)
+		end := c.pos + int(n)
+		if err := c.read(end); err != nil {
+			return nil, err
+		}
+		b := c.data[c.pos:end:end]
+		c.pos = end
 		return b, nil
 	case c.more:
 		return nil, fmt.Errorf("%d bytes at byte %d take the header beyond %d MiB, more than any model needs", n, c.pos, maxHeader>>20)
@@ -101,7 +139,7 @@ func (c *cursor) name() (string, error) {
 	}
 	s := string(b)
 	if !utf8.ValidString(s) {
-		return "", fmt.Errorf("%s is not valid UTF-8", quote(s))
+		return "", fmt.Errorf("%s is not valid UTF-8", Quote(s))
 	}
 	return s, nil
 }
@@ -115,17 +153,24 @@ func (c *cursor) value() (v Value, err error) {
 	v.kind, v.n = Kind(code), 1
 	switch {
 	case v.kind == String:
-		v.raw, err = c.bytes()
-		return v, err
+		b, err := c.bytes()
+		return c.hold(v, len(b)), err
 	case v.kind == Array:
 		return c.array()
 	case v.kind.size() == 0:
 		return v, fmt.Errorf("value type %d is not known", code)
 	}
-	if v.raw, err = c.take(v.kind.size()); err != nil {
+	b, err := c.take(v.kind.size())
+	if err != nil {
 		return v, fmt.Errorf("its value: %w", err)
 	}
-	return v, checkBools(v.kind, v.raw)
+	return c.hold(v, len(b)), checkBools(v.kind, b)
+}
+
+// hold returns v with the last size bytes that were read as what it holds.
+func (c *cursor) hold(v Value, size int) Value {
+	v.in, v.at, v.size = c.header, c.pos-size, size
+	return v
 }
 
 func (c *cursor) array() (v Value, err error) {
@@ -151,11 +196,11 @@ func (c *cursor) array() (v Value, err error) {
 		return v, err
 	}
 	if v.elem != String {
-		v.raw, err = c.take(v.n * size)
+		b, err := c.take(v.n * size)
 		if err != nil {
 			return v, err
 		}
-		return v, checkBools(v.elem, v.raw)
+		return c.hold(v, len(b)), checkBools(v.elem, b)
 	}
 	start := c.pos
 	for i := range v.n {
@@ -163,8 +208,7 @@ func (c *cursor) array() (v Value, err error) {
 			return v, fmt.Errorf("element %d of %d: %w", i, v.n, err)
 		}
 	}
-	v.raw = c.data[start:c.pos:c.pos]
-	return v, nil
+	return c.hold(v, c.pos-start), nil
 }
 
 func checkBools(k Kind, raw []byte) error {

@@ -8,7 +8,7 @@ import (
 )
 
 func Example() {
-	f, err := gguf.Parse(stories.Name, stories.GGUF) // gguf.Open maps a file
+	f, err := gguf.Parse(stories.Name, stories.GGUF) // gguf.Open opens a file
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -17,7 +17,7 @@ func Example() {
 	blocks, _, err := f.Uint("llama.block_count")
 	fmt.Println(blocks, "blocks", err)
 	t, _ := f.Tensor("output_norm.weight")
-	fmt.Println(t.Name, t.Type, t.Dims, len(t.Data), "bytes")
+	fmt.Println(t.Name, t.Type, t.Dims, t.Size, "bytes")
 	_, _, err = f.String("llama.block_count")
 	fmt.Println(err)
 	// Output:

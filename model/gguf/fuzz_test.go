@@ -1,9 +1,11 @@
 package gguf_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -32,21 +34,33 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		file, err := gguf.Parse("fuzz", data)
 		if err != nil {
-			require.NotEmpty(t, err.Error())
+			require.Regexp(t, "^fuzz: ", err.Error())
+			require.Less(t, len(err.Error()), 1000)
 			return
 		}
 		for _, key := range file.Keys() {
 			look(t, file, key)
 		}
+		if err := file.Whole(); err != nil {
+			require.Less(t, len(err.Error()), 1000)
+		}
+		used := uint64(0)
 		for _, x := range file.Tensors() {
+			used += (x.Size + uint64(file.Alignment()) - 1) / uint64(file.Alignment()) * uint64(file.Alignment())
+			require.True(t, x.HasShape(x.Dims...))
 			require.NotEmpty(t, x.String())
 			require.Zero(t, x.Offset%uint64(file.Alignment()))
-			require.NotEmpty(t, x.Data)
-			require.Equal(t, data[x.Offset], x.Data[0])
-			require.Equal(t, data[int(x.Offset)+len(x.Data)-1], x.Data[len(x.Data)-1])
+			require.NotZero(t, x.Size)
+			bytes, err := x.Read()
+			require.NoError(t, err)
+			require.Equal(t, data[x.Offset:x.Offset+x.Size], bytes)
 			again, ok := file.Tensor(x.Name)
 			require.True(t, ok)
 			require.Equal(t, x, again)
+		}
+		if tensors := file.Tensors(); len(tensors) > 0 {
+			start := slices.MinFunc(tensors, func(a, b gguf.Tensor) int { return cmp.Compare(a.Offset, b.Offset) }).Offset
+			require.Less(t, uint64(len(data))-start, used+uint64(file.Alignment()), "every byte behind the header is a tensor's, or padding")
 		}
 	})
 }
@@ -56,6 +70,7 @@ func look(t *testing.T, f *gguf.File, key string) {
 	v, ok := f.Value(key)
 	require.True(t, ok)
 	require.NotEmpty(t, v.String())
+	require.Less(t, len(v.String()), 8*1000, "eight texts at most, each on a line of less than 1 KB")
 	_, err := json.Marshal(v.Any(-1))
 	require.NoError(t, err)
 	n := 0
@@ -73,6 +88,9 @@ func look(t *testing.T, f *gguf.File, key string) {
 	}
 	_, ok, err = f.Uint(key)
 	count(ok, err)
+	_, isInt, err := f.Int(key)
+	require.NotEqual(t, isInt, err != nil)
+	require.True(t, !ok || isInt || v.Kind() == gguf.Uint64, "what is an unsigned integer is an integer")
 	_, ok, err = f.Float(key)
 	count(ok, err)
 	_, ok, err = f.Bool(key)

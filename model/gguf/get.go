@@ -23,7 +23,7 @@ func (f *File) Uint(key string) (x uint64, ok bool, err error) {
 		if n >= 0 {
 			return uint64(n), true, nil
 		}
-		return 0, false, fmt.Errorf("%s: key %s is %d, and must not be negative", f.name, quote(key), n)
+		return 0, false, fmt.Errorf("%s: key %s is %d, and must not be negative", f.name, Quote(key), n)
 	}
 	return 0, false, f.wrong(key, v, "an integer")
 }
@@ -55,7 +55,26 @@ func (f *File) Bool(key string) (x, ok bool, err error) {
 	return false, false, f.wrong(key, v, "bool")
 }
 
-// String returns a string. It is not checked to be UTF-8.
+// Int returns an integer of any width that fits an int64.
+func (f *File) Int(key string) (x int64, ok bool, err error) {
+	v, ok := f.Value(key)
+	if !ok {
+		return 0, false, nil
+	}
+	switch n := v.one().(type) {
+	case int64:
+		return n, true, nil
+	case uint64:
+		if n <= math.MaxInt64 {
+			return int64(n), true, nil
+		}
+		return 0, false, fmt.Errorf("%s: key %s is %d, which is beyond 63 bits", f.name, Quote(key), n)
+	}
+	return 0, false, f.wrong(key, v, "an integer")
+}
+
+// String returns a string of at most 1 MiB; a longer one is an error. It is not
+// checked to be UTF-8.
 func (f *File) String(key string) (x string, ok bool, err error) {
 	v, ok := f.Value(key)
 	if !ok {
@@ -64,7 +83,10 @@ func (f *File) String(key string) (x string, ok bool, err error) {
 	if v.kind != String {
 		return "", false, f.wrong(key, v, "string")
 	}
-	return string(v.raw), true, nil
+	if v.size > maxText {
+		return "", false, fmt.Errorf("%s: key %s is a text of %d bytes, more than the %d that Leat reads: the file is damaged", f.name, Quote(key), v.size, maxText)
+	}
+	return string(v.raw()), true, nil
 }
 
 // Strings returns an array of strings. They are not checked to be UTF-8.
@@ -77,11 +99,12 @@ func (f *File) Strings(key string) (list []string, ok bool, err error) {
 		return nil, false, f.wrong(key, v, "array of string")
 	}
 	// One copy of all the bytes; the strings are parts of it.
-	text := string(v.raw)
+	raw := v.raw()
+	text := string(raw)
 	list = make([]string, v.n)
 	pos := 0
 	for i := range list {
-		n := int(binary.LittleEndian.Uint64(v.raw[pos:]))
+		n := int(binary.LittleEndian.Uint64(raw[pos:]))
 		pos += 8
 		list[i] = text[pos : pos+n]
 		pos += n
@@ -98,9 +121,10 @@ func (f *File) Floats(key string) (list []float32, ok bool, err error) {
 	if v.kind != Array || v.elem != Float32 {
 		return nil, false, f.wrong(key, v, "array of float32")
 	}
+	raw := v.raw()
 	list = make([]float32, v.n)
 	for i := range list {
-		list[i] = math.Float32frombits(binary.LittleEndian.Uint32(v.raw[4*i:]))
+		list[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
 	}
 	return list, true, nil
 }
@@ -121,7 +145,7 @@ func (f *File) Ints(key string) (list []int32, ok bool, err error) {
 			n, isSigned = int64(u), true
 		}
 		if !isSigned || n < math.MinInt32 || n > math.MaxInt32 {
-			return nil, false, fmt.Errorf("%s: key %s: element %d is %v, which is beyond 32 bits", f.name, quote(key), len(list), x)
+			return nil, false, fmt.Errorf("%s: key %s: element %d is %v, which is beyond 32 bits", f.name, Quote(key), len(list), x)
 		}
 		list = append(list, int32(n))
 	}
@@ -129,5 +153,5 @@ func (f *File) Ints(key string) (list []int32, ok bool, err error) {
 }
 
 func (f *File) wrong(key string, v Value, want string) error {
-	return fmt.Errorf("%s: key %s is of type %s, not %s", f.name, quote(key), v.TypeName(), want)
+	return fmt.Errorf("%s: key %s is of type %s, not %s", f.name, Quote(key), v.TypeName(), want)
 }

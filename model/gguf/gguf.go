@@ -1,33 +1,32 @@
 // Package gguf reads model files in the GGUF format, versions 2 and 3,
 // little-endian: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
 //
-// A [File] is mapped, not read: opening one touches its header only, and a
-// tensor's bytes come from the disk when they are first used. Metadata is
-// checked once, when the file is opened, and decoded when it is asked for.
+// It owns the format: the header, which [Open] reads into memory and checks, the
+// metadata's values, which are decoded when they are asked for, and the tensors,
+// which stay on the disk. A tensor's bytes are mapped, and come from the disk when
+// they are first used. The package must not know what any key or tensor means to a
+// model.
 //
 // Files come from strangers. Whatever a file says, Open and Parse return an
 // error that names the file, the key or tensor and the trouble; they never
-// panic, and never allocate more than the file itself justifies.
+// panic, and never allocate more than the file itself justifies. Text of a file
+// is shortened before it stands in an error: see [Quote]. A file that is cut
+// short, rewritten or closed while its tensors are still needed is an error too.
 package gguf
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
-	"os"
-
-	"github.com/edsrzf/mmap-go"
 )
 
-// File is a GGUF file. Its methods may be called from any goroutine, Close
-// after all others.
+// File is a GGUF file. Its methods may be called from any goroutine.
 type File struct {
 	name      string
 	version   uint32
 	alignment uint32
-	data      []byte
-	mapping   mmap.MMap // nil where data is the caller's
+	bytes     *contents
 
 	keys     []string // in file order
 	values   []Value
@@ -37,13 +36,13 @@ type File struct {
 	tensorIndex map[string]int
 }
 
-// Open maps the file at path and checks its header and where its tensors lie.
-// Every error starts with the path.
-//
-// The file must not be shortened while it is open: the system then ends the
-// program when a tensor's bytes are read.
+// ErrClosed is what reading a tensor wraps after Close.
+var ErrClosed = errors.New("model closed: its file must stay open until the layers are loaded")
+
+// Open reads the header of the file at path, and checks it and where the tensors
+// lie. Every error starts with the path.
 func Open(path string) (*File, error) {
-	m, err := mapFile(path)
+	c, err := openContents(path)
 	if err != nil {
 		var inner *fs.PathError
 		if errors.As(err, &inner) {
@@ -51,58 +50,58 @@ func Open(path string) (*File, error) {
 		}
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	f, err := Parse(path, m)
-	if err != nil {
-		return nil, errors.Join(err, m.Unmap())
+	f := &File{name: path, bytes: c}
+	if err := f.parse(newCursor(c.file, c.size)); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), c.close())
 	}
-	f.mapping = m
 	return f, nil
-}
-
-func mapFile(path string) (mmap.MMap, error) {
-	// Asked before opening, since opening a pipe waits for its other end.
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil, err
-	case info.IsDir():
-		return nil, errors.New("is a folder, not a GGUF file")
-	case !info.Mode().IsRegular():
-		return nil, errors.New("is not a regular file")
-	case info.Size() == 0:
-		return nil, errEmpty
-	case uint64(info.Size()) > math.MaxInt:
-		return nil, fmt.Errorf("%d bytes are more than this system can map", info.Size())
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close() // the mapping outlives it
-	return mmap.Map(file, mmap.RDONLY, 0)
 }
 
 // Parse reads a GGUF file that is already in memory, such as a model embedded
 // in the program. name stands for it in errors. data is kept, not copied, and
 // must not change.
 func Parse(name string, data []byte) (*File, error) {
-	f := &File{name: name, data: data}
-	if err := f.parse(); err != nil {
+	size := int64(len(data))
+	f := &File{name: name, bytes: &contents{data: data, size: size}}
+	c := newCursor(bytes.NewReader(data), size)
+	c.data = data[:c.size:c.size]
+	if err := f.parse(c); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return f, nil
 }
 
-// Close unmaps the file and empties f. Every Tensor's Data and every Value got
-// from it before must not be used any more; strings and slices that the typed
-// getters returned are copies and stay. A second Close does nothing.
+// Close ends the reading of tensors, which is ErrClosed from then on. The
+// metadata can still be read. A Use that is going on ends first: the memory goes
+// with the last one. A second Close does nothing.
 func (f *File) Close() error {
-	m := f.mapping
-	*f = File{name: f.name, version: f.version, alignment: f.alignment}
-	if m == nil {
-		return nil
+	if err := f.bytes.close(); err != nil {
+		return fmt.Errorf("%s: %w", f.name, err)
 	}
-	if err := m.Unmap(); err != nil {
+	return nil
+}
+
+// Use calls use, during which the memory of the tensors' matrices can be read
+// whatever happens to f, and returns its error. After Close it returns ErrClosed
+// instead, and calls nothing. If the file has been written to since it was
+// opened, that is an error too, after the call: what use has read is worth
+// nothing then.
+//
+// A file that is cut short meanwhile faults where it is read, unless its size
+// shows that beforehand: who reads the memory uses debug.SetPanicOnFault.
+func (f *File) Use(use func() error) error {
+	if err := f.bytes.acquire(); err != nil {
+		return fmt.Errorf("%s: %w", f.name, err)
+	}
+	err := f.bytes.unchanged()
+	if err == nil {
+		if err := use(); err != nil {
+			_ = f.bytes.release() // the first error tells more
+			return err
+		}
+		err = f.bytes.unchanged()
+	}
+	if err = errors.Join(err, f.bytes.release()); err != nil {
 		return fmt.Errorf("%s: %w", f.name, err)
 	}
 	return nil
@@ -118,7 +117,7 @@ func (f *File) Version() uint32 { return f.version }
 func (f *File) Alignment() uint32 { return f.alignment }
 
 // Size returns the file's size in bytes.
-func (f *File) Size() int64 { return int64(len(f.data)) }
+func (f *File) Size() int64 { return f.bytes.size }
 
 // Keys returns the metadata's keys in file order. The caller must not change
 // the slice.

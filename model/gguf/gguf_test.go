@@ -60,6 +60,12 @@ func TestParseReadsEveryKindOfValue(t *testing.T) {
 		assert.True(t, ok)
 		assert.Equal(t, want, x, key)
 	}
+	for key, want := range map[string]int64{"u8": 200, "i8": -3, "i16": -30000, "i32": -2000000000, "i64": 7} {
+		x, ok, err := f.Int(key)
+		require.NoError(t, err)
+		assert.True(t, ok)
+		assert.Equal(t, want, x, key)
+	}
 	x, ok, err := f.Float("f32")
 	require.NoError(t, err)
 	assert.True(t, ok)
@@ -95,8 +101,8 @@ func TestParseReadsEveryKindOfValue(t *testing.T) {
 func TestAnAbsentKeyIsNoError(t *testing.T) {
 	f, err := gguf.Parse("mem", gguftest.Build(nil, nil))
 	require.NoError(t, err)
-	var ok [7]bool
-	var errs [7]error
+	var ok [8]bool
+	var errs [8]error
 	_, ok[0], errs[0] = f.Uint("x")
 	_, ok[1], errs[1] = f.Float("x")
 	_, ok[2], errs[2] = f.Bool("x")
@@ -104,6 +110,7 @@ func TestAnAbsentKeyIsNoError(t *testing.T) {
 	_, ok[4], errs[4] = f.Strings("x")
 	_, ok[5], errs[5] = f.Floats("x")
 	_, ok[6], errs[6] = f.Ints("x")
+	_, ok[7], errs[7] = f.Int("x")
 	assert.Zero(t, ok)
 	assert.Zero(t, errs)
 	v, found := f.Value("x")
@@ -135,6 +142,10 @@ func TestAWrongTypeNamesFileKeyAndBothTypes(t *testing.T) {
 	is(err, `mem: key "text" is of type string, not array of string`)
 	_, _, err = f.Floats("bytes")
 	is(err, `mem: key "bytes" is of type array of uint8, not array of float32`)
+	_, _, err = f.Int("text")
+	is(err, `mem: key "text" is of type string, not an integer`)
+	_, _, err = f.Int("u64")
+	is(err, `mem: key "u64" is 18446744073709551615, which is beyond 63 bits`)
 	_, _, err = f.Ints("floats")
 	is(err, `mem: key "floats" is of type array of float32, not array of integers`)
 	_, _, err = f.Ints("wide")
@@ -178,12 +189,17 @@ func TestTensorsLieWhereTheFileSays(t *testing.T) {
 	require.Len(t, f.Tensors(), 2)
 	a, ok := f.Tensor("a")
 	require.True(t, ok)
-	assert.Equal(t, gguftest.F32(1, 2, 3), a.Data)
-	assert.Equal(t, everything()[a.Offset:a.Offset+12], a.Data)
+	data, err := a.Read()
+	require.NoError(t, err)
+	assert.Equal(t, gguftest.F32(1, 2, 3), data)
+	assert.Equal(t, everything()[a.Offset:a.Offset+12], data)
+	m, ok := a.Matrix(1, 3)
+	require.True(t, ok)
+	assert.Equal(t, kernels.Matrix{Name: "a", Type: kernels.F32, Rows: 1, Cols: 3, Data: data, Owner: f}, m)
 	b, ok := f.Tensor("b")
 	require.True(t, ok)
 	assert.Equal(t, []uint64{64, 2}, b.Dims)
-	assert.Len(t, b.Data, 4*34)
+	assert.EqualValues(t, 4*34, b.Size)
 	assert.Zero(t, b.Offset%32)
 	assert.Equal(t, `"b" Q8_0 [64 2]`, b.String())
 	_, ok = f.Tensor("c")
@@ -202,7 +218,7 @@ func TestVersion2AndOtherAlignmentsAreRead(t *testing.T) {
 	assert.EqualValues(t, 8192, f.Tensors()[1].Offset)
 }
 
-func TestOpenMapsAFileAndCloseEmptiesIt(t *testing.T) {
+func TestCloseEndsTheReadingOfTensors(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.gguf")
 	require.NoError(t, os.WriteFile(path, gguftest.Llama{}.Build(), 0o600))
 	f, err := gguf.Open(path)
@@ -213,12 +229,18 @@ func TestOpenMapsAFileAndCloseEmptiesIt(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
 	require.NoError(t, f.Close())
-	assert.Equal(t, "llama", name, "strings outlive the mapping")
+	assert.Equal(t, "llama", name)
 	assert.Equal(t, "<unk>", tokens[0])
-	assert.Empty(t, f.Keys())
-	assert.Empty(t, f.Tensors())
-	_, ok := f.Value("general.architecture")
-	assert.False(t, ok)
+	again, _, err := f.String("general.architecture")
+	require.NoError(t, err, "the metadata stays")
+	assert.Equal(t, name, again)
+	_, err = f.Tensors()[0].Read()
+	require.ErrorIs(t, err, gguf.ErrClosed)
+	assert.ErrorContains(t, err, path+": model closed")
+	require.ErrorIs(t, f.Use(func() error { t.Error("used after Close"); return nil }), gguf.ErrClosed)
+	m, ok := f.Tensors()[0].Matrix(320, 64)
+	require.True(t, ok)
+	assert.Empty(t, m.Data)
 }
 
 func TestOpenSaysWhatIsThere(t *testing.T) {
@@ -275,7 +297,7 @@ func TestSharedModels(t *testing.T) {
 		end := f.Tensors()[0].Offset
 		for _, x := range f.Tensors() {
 			assert.Equalf(t, end, x.Offset, "%s: %v", path, x)
-			end = (x.Offset + uint64(len(x.Data)) + 31) / 32 * 32
+			end = (x.Offset + x.Size + 31) / 32 * 32
 		}
 		assert.LessOrEqual(t, uint64(f.Size()), end, path)
 		assert.Less(t, end, uint64(f.Size())+32, path)

@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"strconv"
-	"unicode/utf8"
 )
 
 // Limits on a header, each far beyond any model's. They keep what a header
@@ -33,11 +31,10 @@ const (
 
 var errEmpty = errors.New("is empty")
 
-func (f *File) parse() error {
-	if len(f.data) == 0 {
+func (f *File) parse(c *cursor) error {
+	if f.bytes.size == 0 {
 		return errEmpty
 	}
-	c := newCursor(f.data)
 	if err := f.parseStart(c); err != nil {
 		return err
 	}
@@ -64,17 +61,21 @@ func (f *File) parse() error {
 	if err := f.findAlignment(); err != nil {
 		return err
 	}
-	return f.parseTensors(c, int(tensors))
+	if err := f.parseTensors(c, int(tensors)); err != nil {
+		return err
+	}
+	c.trim()
+	return nil
 }
 
 // parseStart reads the magic and the version.
 func (f *File) parseStart(c *cursor) error {
 	magic, err := c.take(4)
 	if err != nil {
-		return fmt.Errorf("not a GGUF file: it has only %d bytes", len(f.data))
+		return fmt.Errorf("not a GGUF file: it has only %d bytes", f.bytes.size)
 	}
 	if string(magic) != "GGUF" {
-		return fmt.Errorf(`not a GGUF file: it starts with %q, not "GGUF"`, magic)
+		return fmt.Errorf(`not a GGUF file: it starts with %q, not "GGUF"`, string(magic))
 	}
 	f.version, err = c.uint32()
 	switch {
@@ -100,11 +101,11 @@ func (f *File) parseKeys(c *cursor, n int) error {
 			return fmt.Errorf("key %d of %d: %w", i+1, n, err)
 		}
 		if _, twice := f.keyIndex[key]; twice {
-			return fmt.Errorf("key %s stands twice", quote(key))
+			return fmt.Errorf("key %s stands twice", Quote(key))
 		}
 		v, err := c.value()
 		if err != nil {
-			return fmt.Errorf("key %s: %w", quote(key), err)
+			return fmt.Errorf("key %s: %w", Quote(key), err)
 		}
 		f.keyIndex[key] = i
 		f.keys = append(f.keys, key)
@@ -122,7 +123,7 @@ func (f *File) findAlignment() error {
 	if v.Kind() != Uint32 {
 		return fmt.Errorf("key %q is of type %s, not uint32", alignmentKey, v.TypeName())
 	}
-	f.alignment = binary.LittleEndian.Uint32(v.raw)
+	f.alignment = binary.LittleEndian.Uint32(v.raw())
 	if f.alignment == 0 || f.alignment&(f.alignment-1) != 0 {
 		return fmt.Errorf("key %q: %d is not a power of two", alignmentKey, f.alignment)
 	}
@@ -139,11 +140,11 @@ func (f *File) parseTensors(c *cursor, n int) error {
 			return fmt.Errorf("tensor %d of %d: its name: %w", i+1, n, err)
 		}
 		if _, twice := f.tensorIndex[name]; twice {
-			return fmt.Errorf("tensor %s stands twice", quote(name))
+			return fmt.Errorf("tensor %s stands twice", Quote(name))
 		}
-		t := Tensor{Name: name}
+		t := Tensor{Name: name, file: f}
 		if dims, err = c.tensor(&t, dims); err != nil {
-			return fmt.Errorf("tensor %s: %w", quote(name), err)
+			return fmt.Errorf("tensor %s: %w", Quote(name), err)
 		}
 		f.tensorIndex[name] = i
 		f.tensors = append(f.tensors, t)
@@ -152,21 +153,8 @@ func (f *File) parseTensors(c *cursor, n int) error {
 	start := (uint64(c.pos) + align - 1) / align * align
 	for i := range f.tensors {
 		if err := f.place(&f.tensors[i], start); err != nil {
-			return fmt.Errorf("tensor %s: %w", quote(f.tensors[i].Name), err)
+			return fmt.Errorf("tensor %s: %w", Quote(f.tensors[i].Name), err)
 		}
 	}
-	return f.checkOverlaps()
-}
-
-// quote makes a name of a file fit to stand in a one-line message.
-func quote(name string) string {
-	const most = 80
-	if len(name) <= most {
-		return strconv.Quote(name)
-	}
-	cut := most
-	for cut > most-utf8.UTFMax && !utf8.RuneStart(name[cut]) {
-		cut--
-	}
-	return strconv.Quote(name[:cut]) + "…"
+	return f.checkNeighbours(start)
 }

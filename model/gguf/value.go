@@ -58,13 +58,17 @@ func (k Kind) integer() bool {
 	return k <= Int32 || k == Uint64 || k == Int64
 }
 
-// Value is one value of a file's metadata. It holds where in the file the
-// bytes are, checked but not decoded, and is valid until the file is closed.
+// Value is one value of a file's metadata, checked but not decoded.
 type Value struct {
 	kind, elem Kind
 	n          uint64 // elements; 1 for what isn't an array
-	raw        []byte // numbers one after another; a string without its length; an array's strings each with its length
+	in         *header
+	at, size   int // of its bytes in the header
 }
+
+// raw returns the value's bytes: numbers one after another, a string without its
+// length, an array's strings each with its length.
+func (v Value) raw() []byte { return v.in.data[v.at:][:v.size] }
 
 // Kind returns what the value is.
 func (v Value) Kind() Kind { return v.kind }
@@ -93,14 +97,29 @@ func (v Value) TypeName() string {
 // the rest as float32, float64, bool and string.
 func (v Value) All() iter.Seq[any] {
 	return func(yield func(any) bool) {
-		if v.kind != Array {
-			yield(v.one())
+		for b := range v.elements() {
+			if !yield(decode(v.Elem(), b)) {
+				return
+			}
+		}
+	}
+}
+
+// elements yields the bytes of each element, or those of the one value. The zero
+// Value has none.
+func (v Value) elements() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		if v.n == 0 {
 			return
 		}
-		raw := v.raw
+		raw := v.raw()
+		if v.kind != Array {
+			yield(raw)
+			return
+		}
 		for len(raw) > 0 {
 			var b []byte
-			if b, raw = next(v.elem, raw); !yield(decode(v.elem, b)) {
+			if b, raw = next(v.elem, raw); !yield(b) {
 				return
 			}
 		}
@@ -109,32 +128,36 @@ func (v Value) All() iter.Seq[any] {
 
 // Any returns the value in a form that encoding/json can write: a []any of at
 // most limit elements for an array (all of them where limit is negative), else
-// what All yields. Floats that JSON hasn't are strings: "NaN", "+Inf", "-Inf".
+// what All yields. Floats that JSON hasn't are strings: "NaN", "+Inf", "-Inf". A
+// text of more than 1 MiB is cut there, and ends with "…".
 func (v Value) Any(limit int) any {
-	if v.kind != Array {
-		return finite(v.one())
-	}
 	list := []any{}
-	for x := range v.All() {
-		if len(list) == limit {
+	for b := range v.elements() {
+		if len(list) == limit && v.kind == Array {
 			break
 		}
-		list = append(list, finite(x))
+		if v.Elem() == String && len(b) > maxText {
+			list = append(list, head(string(b[:maxText+1]), maxText)+"…")
+		} else {
+			list = append(list, finite(decode(v.Elem(), b)))
+		}
 	}
-	return list
+	switch {
+	case v.kind == Array:
+		return list
+	case len(list) == 0:
+		return nil
+	}
+	return list[0]
 }
 
 // String returns the value on one short line: strings quoted, and of what is
 // long only the beginning.
 func (v Value) String() string {
-	if v.kind != Array {
-		return short(v.one())
-	}
 	const most = 6
 	var s strings.Builder
-	s.WriteByte('[')
 	n := 0
-	for x := range v.All() {
+	for b := range v.elements() {
 		if n > 0 {
 			s.WriteString(", ")
 		}
@@ -142,17 +165,16 @@ func (v Value) String() string {
 			s.WriteString("…")
 			break
 		}
-		s.WriteString(short(x))
+		if v.Elem() == String {
+			s.WriteString(Quote(string(b[:min(len(b), maxQuote+1)])))
+		} else {
+			fmt.Fprint(&s, decode(v.Elem(), b))
+		}
 	}
-	s.WriteByte(']')
+	if v.kind == Array {
+		return "[" + s.String() + "]"
+	}
 	return s.String()
-}
-
-func short(x any) string {
-	if s, ok := x.(string); ok {
-		return quote(s)
-	}
-	return fmt.Sprint(x)
 }
 
 func finite(x any) any {
@@ -185,7 +207,7 @@ func (v Value) one() any {
 	if v.kind == Array || v.n == 0 {
 		return nil
 	}
-	return decode(v.kind, v.raw)
+	return decode(v.kind, v.raw())
 }
 
 func decode(k Kind, b []byte) any {

@@ -24,7 +24,18 @@ func FuzzNew(f *testing.F) {
 		tok, err := tokenizer.New(file)
 		if err != nil {
 			require.Regexp(t, "^fuzz: ", err.Error())
+			require.Less(t, len(err.Error()), 1000)
 			return
+		}
+		if bos, ok := tok.BOS(); ok {
+			prompt, ids := tok.Prompt(tokenizer.WithControl(text)), tok.Encode(tokenizer.WithControl(text))
+			if len(ids) > 0 && ids[0] == bos {
+				require.Equal(t, ids, prompt, "it has a BOS already")
+			} else if len(prompt) > len(ids) {
+				require.Equal(t, append([]int32{bos}, ids...), prompt)
+			} else {
+				require.Equal(t, ids, prompt)
+			}
 		}
 		for _, id := range append(tok.Prompt(tokenizer.WithControl(text)), tok.Encode(tokenizer.Plain(text))...) {
 			require.Less(t, int(id), tok.Size())

@@ -30,8 +30,9 @@ type Tokenizer interface {
 	// WithControl; in other parts they are text like any other.
 	Encode(parts ...Part) []int32
 
-	// Prompt returns the tokens of a whole prompt: those of Encode, with the
-	// tokens before and after it that the file asks for, such as BOS.
+	// Prompt returns the tokens of a text that is to be continued: those of
+	// Encode, behind BOS if the file asks for it and the text doesn't begin with
+	// it. EOS is never added, since nothing comes after it.
 	Prompt(parts ...Part) []int32
 
 	// Least returns a number of tokens that Encode(Plain(text)) and
@@ -94,6 +95,9 @@ func New(f *gguf.File) (Tokenizer, error) {
 	case err != nil:
 		return nil, err
 	case !ok:
+		if err := f.Whole(); err != nil {
+			return nil, err // another part has it
+		}
 		return nil, fmt.Errorf("%s: key %q is missing: %w", f.Name(), modelKey, ErrNone)
 	}
 	switch kind {
@@ -102,7 +106,7 @@ func New(f *gguf.File) (Tokenizer, error) {
 	case "none":
 		return nil, fmt.Errorf("%s: key %q is %q: %w", f.Name(), modelKey, kind, ErrNone)
 	}
-	return nil, fmt.Errorf("%s: tokenizer model %q is not supported yet; llama is", f.Name(), kind)
+	return nil, fmt.Errorf("%s: tokenizer model %s is not supported yet; llama is", f.Name(), gguf.Quote(kind))
 }
 
 // made keeps the nil pointer that comes with an error from becoming a Tokenizer

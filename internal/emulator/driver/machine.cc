@@ -1,5 +1,6 @@
 #include "machine.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,8 +14,20 @@
 
 namespace emulated {
 
+// start has the C library give back what is freed. By itself it would keep an arena for
+// each stream's thread, with holes where the GPU's buffers were, and the process would
+// grow with each device that is opened and closed.
+static Machine *start() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 64 << 10);
+  mallopt(M_TRIM_THRESHOLD, 128 << 10);
+  mallopt(M_ARENA_MAX, 1);
+#endif
+  return new Machine;
+}
+
 Machine &machine() {
-  static Machine *m = new Machine;
+  static Machine *m = start();
   return *m;
 }
 

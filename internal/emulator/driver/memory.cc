@@ -12,8 +12,8 @@
 namespace emulated {
 
 // Freed allocations are remembered, so that a late access can be told from a wild one,
-// but not without end.
-constexpr size_t most_freed = 1 << 16;
+// but not without end: a process that opens and closes devices stays as large as it is.
+constexpr size_t most_freed = 1 << 12;
 
 struct Table {
   std::unordered_map<uint64_t, Memory> device; // by what is above the byte's bits

@@ -12,11 +12,10 @@ func (t *Tokenizer) Encode(parts ...vocabulary.Part) []int32 {
 	return t.encode(nil, parts)
 }
 
-// Prompt returns the tokens of a whole prompt: those of Encode, with BOS before
-// and EOS after if the file asks for them. If it says nothing, BOS alone is
-// added.
+// Prompt returns the tokens of a text that is to be continued: those of Encode,
+// behind BOS unless the file says that there is none, or the text begins with it.
 func (t *Tokenizer) Prompt(parts ...vocabulary.Part) []int32 {
-	return t.AppendEOS(t.encode(t.AppendBOS(nil), parts))
+	return t.OneBOS(t.encode(t.AppendBOS(nil), parts))
 }
 
 func (t *Tokenizer) encode(ids []int32, parts []vocabulary.Part) []int32 {

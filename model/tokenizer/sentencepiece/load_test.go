@@ -36,7 +36,7 @@ func TestMalformedVocabularies(t *testing.T) {
 		"types' type":     {kv("token_type", "x"), `key "tokenizer.ggml.token_type" is of type string`},
 		"bos":             {kv("bos_token_id", uint32(288)), `key "tokenizer.ggml.bos_token_id" is 288, and there are 288 tokens`},
 		"eos":             {kv("eos_token_id", uint64(1<<32)), `key "tokenizer.ggml.eos_token_id" is 4294967296`},
-		"unknown":         {kv("unknown_token_id", int32(-1)), "must not be negative"},
+		"unknown":         {kv("unknown_token_id", int32(-2)), `key "tokenizer.ggml.unknown_token_id" is -2`},
 		"eot":             {kv("eot_token_id", uint32(999)), `key "tokenizer.ggml.eot_token_id" is 999`},
 		"eos's type":      {kv("eos_token_id", "2"), "is of type string, not an integer"},
 		"add_bos":         {kv("add_bos_token", uint8(1)), "is of type uint8, not bool"},

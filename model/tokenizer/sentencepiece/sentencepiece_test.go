@@ -142,7 +142,7 @@ func TestWithoutBytesAnUnknownTokenStandsForACharacter(t *testing.T) {
 	assert.Equal(t, "aa", tokenizer.Decode(tok, tok.Encode(tokenizer.Plain("aäöa"))))
 }
 
-func TestBOSAndEOSAreAddedAsTheFileAsks(t *testing.T) {
+func TestBOSIsAddedAsTheFileAsksAndEOSNever(t *testing.T) {
 	add := func(bos, eos bool) []gguftest.KV {
 		return []gguftest.KV{{Key: "tokenizer.ggml.add_bos_token", Value: bos}, {Key: "tokenizer.ggml.add_eos_token", Value: eos}}
 	}
@@ -151,8 +151,8 @@ func TestBOSAndEOSAreAddedAsTheFileAsks(t *testing.T) {
 		want []int32
 	}{
 		{nil, []int32{1, blank, letter + 'a'}},
-		{add(true, true), []int32{1, blank, letter + 'a', 2}},
-		{add(false, true), []int32{blank, letter + 'a', 2}},
+		{add(true, true), []int32{1, blank, letter + 'a'}},
+		{add(false, true), []int32{blank, letter + 'a'}},
 		{add(false, false), []int32{blank, letter + 'a'}},
 	} {
 		assert.Equal(t, c.want, small(t, c.kvs...).Prompt(tokenizer.WithControl("a")))
@@ -161,9 +161,25 @@ func TestBOSAndEOSAreAddedAsTheFileAsks(t *testing.T) {
 	assert.Empty(t, small(t).Encode(tokenizer.Plain("")))
 }
 
+// A prompt from a chat template, or from a file that was made for another program,
+// often begins with BOS.
+func TestAPromptHasOneBOS(t *testing.T) {
+	tok := small(t)
+	once := []int32{1, blank, letter + 'a'}
+	assert.Equal(t, once, tok.Prompt(tokenizer.WithControl("a")))
+	assert.Equal(t, once, tok.Prompt(tokenizer.WithControl("<s>a")))
+	assert.Equal(t, once, tok.Prompt(tokenizer.WithControl("<s>"), tokenizer.Plain("a")))
+	assert.Equal(t, []int32{1, 1}, tok.Prompt(tokenizer.WithControl("<s><s>")), "who writes two has two")
+	assert.Equal(t, []int32{1, blank, letter + 'a', 1}, tok.Prompt(tokenizer.WithControl("a<s>")))
+	assert.Equal(t, []int32{1, blank}, tok.Prompt(tokenizer.Plain("<s>"))[:2], "this is text")
+
+	without := small(t, gguftest.KV{Key: "tokenizer.ggml.add_bos_token", Value: false})
+	assert.Equal(t, []int32{1, 1, blank, letter + 'a'}, without.Prompt(tokenizer.WithControl("<s><s>a")))
+}
+
 func TestControlTokensAreReadInAPromptOnly(t *testing.T) {
 	tok := small(t)
-	assert.Equal(t, []int32{1, 1, blank, letter + 'a', 2, blank, letter + 'b', 0}, tok.Prompt(tokenizer.WithControl("<s>a</s>b<unk>")))
+	assert.Equal(t, []int32{1, blank, letter + 'a', 2, blank, letter + 'b', 0}, tok.Prompt(tokenizer.WithControl("<s>a</s>b<unk>")))
 	plain := tok.Encode(tokenizer.Plain("<s>a</s>"))
 	assert.NotContains(t, plain, int32(1))
 	assert.NotContains(t, plain, int32(2))

@@ -19,7 +19,6 @@ const (
 	eotKey    = "tokenizer.ggml.eot_token_id"
 	eomKey    = "tokenizer.ggml.eom_token_id"
 	addBOSKey = "tokenizer.ggml.add_bos_token"
-	addEOSKey = "tokenizer.ggml.add_eos_token"
 )
 
 // endTexts are the tokens with which known models end a turn or a text. Files
@@ -37,14 +36,14 @@ type Defaults struct {
 	// Unknown, BOS and EOS are the usual ids of these tokens, or None. One is
 	// assumed only if the token there is of kind Unknown or Control.
 	Unknown, BOS, EOS int32
-	// AddBOS and AddEOS say whether prompts begin with BOS and end with EOS.
-	AddBOS, AddEOS bool
+	// AddBOS says whether prompts begin with BOS.
+	AddBOS bool
 }
 
 // Load reads the vocabulary of a file. It keeps nothing of the file, which may
 // be closed. Errors name the file and the key or token.
 func Load(f *gguf.File, d Defaults) (*Vocabulary, error) {
-	v := &Vocabulary{addBOS: d.AddBOS, addEOS: d.AddEOS}
+	v := &Vocabulary{addBOS: d.AddBOS}
 	for _, step := range []func(*gguf.File, Defaults) error{v.loadTokens, v.loadRoles, v.loadRules} {
 		if err := step(f, d); err != nil {
 			return nil, err
@@ -54,8 +53,12 @@ func Load(f *gguf.File, d Defaults) (*Vocabulary, error) {
 	return v, nil
 }
 
-// maxTokens is several times what the largest vocabularies have.
-const maxTokens = 1 << 20
+// Limits, each several times what the largest vocabularies have. A token's text may
+// be shown, and kept, once for each time that a model makes it.
+const (
+	maxTokens = 1 << 20
+	maxToken  = 4 << 10 // bytes of a token
+)
 
 // loadTokens reads the texts and types.
 func (v *Vocabulary) loadTokens(f *gguf.File, d Defaults) error {
@@ -82,6 +85,9 @@ func (v *Vocabulary) loadTokens(f *gguf.File, d Defaults) error {
 	}
 	v.tokens = make([]Token, len(texts))
 	for i, text := range texts {
+		if len(text) > maxToken {
+			return fmt.Errorf("%s: token %d, %s, has %d bytes: a token may have up to %d", f.Name(), i, gguf.Quote(text), len(text), maxToken)
+		}
 		kind := Normal
 		switch {
 		case endTexts[text]:
@@ -143,12 +149,7 @@ func (v *Vocabulary) Bytes() (ids [256]int32, err error) {
 // Errorf returns an error that names a token of this vocabulary, on one line
 // whatever the token's text is.
 func (v *Vocabulary) Errorf(id int32, format string, args ...any) error {
-	text := v.Text(id)
-	quoted := strconv.Quote(text)
-	if len(text) > 80 {
-		quoted = strconv.Quote(text[:80]) + "…"
-	}
-	return fmt.Errorf("token %d, %s: %w", id, quoted, fmt.Errorf(format, args...))
+	return fmt.Errorf("token %d, %s: %w", id, gguf.Quote(v.Text(id)), fmt.Errorf(format, args...))
 }
 
 // loadRoles finds the tokens that have a role.
@@ -183,38 +184,31 @@ func (v *Vocabulary) loadRoles(f *gguf.File, d Defaults) (err error) {
 // role returns the token that a key names. Without the key it is the usual one,
 // if that is of the right kind.
 func (v *Vocabulary) role(f *gguf.File, key string, usual int32, kind Kind) (int32, error) {
-	id, ok, err := f.Uint(key)
+	id, ok, err := f.Int(key)
 	switch {
 	case err != nil:
 		return None, err
 	case !ok && v.has(usual) && v.tokens[usual].Kind == kind:
 		return usual, nil
-	case !ok || id == math.MaxUint32: // files write -1 so, for none
+	case !ok || id == -1 || id == math.MaxUint32: // files write -1, signed or not, for none
 		return None, nil
-	case id >= uint64(len(v.tokens)):
+	case id < 0 || id >= int64(len(v.tokens)):
 		return None, fmt.Errorf("%s: key %q is %d, and there are %d tokens", f.Name(), key, id, len(v.tokens))
 	}
 	return int32(id), nil
 }
 
-// loadRules reads what is added to a prompt.
+// loadRules reads what is added to a prompt. The key that asks for EOS behind a
+// text isn't read: it is for texts that are complete, and a prompt is continued.
 func (v *Vocabulary) loadRules(f *gguf.File, _ Defaults) error {
-	for _, rule := range []struct {
-		key  string
-		into *bool
-		id   int32
-	}{{addBOSKey, &v.addBOS, v.bos}, {addEOSKey, &v.addEOS, v.eos}} {
-		add, ok, err := f.Bool(rule.key)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			continue
-		}
-		if add && rule.id == None {
-			return fmt.Errorf("%s: key %q is true, and there is no such token", f.Name(), rule.key)
-		}
-		*rule.into = add
+	add, ok, err := f.Bool(addBOSKey)
+	switch {
+	case err != nil:
+		return err
+	case add && v.bos == None:
+		return fmt.Errorf("%s: key %q is true, and there is no such token", f.Name(), addBOSKey)
+	case ok:
+		v.addBOS = add
 	}
 	return nil
 }

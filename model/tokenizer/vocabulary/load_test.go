@@ -2,6 +2,7 @@ package vocabulary_test
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -62,7 +63,6 @@ func TestThereMayBeSeveralEnds(t *testing.T) {
 	assert.True(t, ok)
 	assert.EqualValues(t, 1, unk)
 	assert.Empty(t, v.AppendBOS(nil))
-	assert.Empty(t, v.AppendEOS(nil), "the file doesn't ask for it")
 }
 
 // What is assumed where a file says nothing, and only if the tokens agree.
@@ -72,7 +72,7 @@ func TestDefaults(t *testing.T) {
 			kinds := map[string]vocabulary.Kind{"?": vocabulary.Unknown, "<s>": vocabulary.Control, "a": vocabulary.Normal}
 			return kinds[text]
 		},
-		Unknown: 0, BOS: 1, EOS: 2, AddBOS: true, AddEOS: true,
+		Unknown: 0, BOS: 1, EOS: 2, AddBOS: true,
 	}
 	f, err := gguf.Parse("vocab", gguftest.Build([]gguftest.KV{kv("tokens", []string{"?", "<s>", "a"})}, nil))
 	require.NoError(t, err)
@@ -83,7 +83,6 @@ func TestDefaults(t *testing.T) {
 	assert.Equal(t, []int32{7, 1}, v.AppendBOS([]int32{7}))
 	_, ok = v.EOS()
 	assert.False(t, ok, "token 2 isn't a control token")
-	assert.Empty(t, v.AppendEOS(nil))
 
 	d.BOS, d.AddBOS = 9, true
 	v, err = vocabulary.Load(f, d)
@@ -99,6 +98,30 @@ func TestTooManyTokensAreRefusedBeforeTheyAreRead(t *testing.T) {
 	assert.ErrorContains(t, err, `vocab: key "tokenizer.ggml.tokens" has 1048577 elements: a vocabulary may have up to 1048576`)
 	_, err = loadKeys(t, kv("tokens", []string{"a"}), kv("token_type", make([]int32, n)))
 	assert.ErrorContains(t, err, `vocab: key "tokenizer.ggml.token_type" has 1048577 elements`)
+}
+
+// A token of megabytes would be shown each time that a model makes it.
+func TestATokenHasALimit(t *testing.T) {
+	load(t, []string{strings.Repeat("a", 4096)}, []int32{normal})
+	_, err := loadKeys(t, kv("tokens", []string{"b", strings.Repeat("a", 1<<20)}))
+	require.ErrorContains(t, err, `vocab: token 1, "aaa`)
+	require.ErrorContains(t, err, "has 1048576 bytes: a token may have up to 4096")
+	assert.Less(t, len(err.Error()), 300)
+}
+
+// Writers say that there is no such token with -1, of whatever type they have.
+func TestMinusOneIsNoToken(t *testing.T) {
+	for _, none := range []any{int8(-1), int16(-1), int32(-1), int64(-1), uint32(math.MaxUint32)} {
+		v, err := loadKeys(t, kv("tokens", []string{"a"}), kv("eos_token_id", none), kv("eot_token_id", none))
+		require.NoError(t, err, "%T", none)
+		_, ok := v.EOS()
+		assert.False(t, ok)
+		assert.False(t, v.IsEnd(0))
+	}
+	for _, bad := range []any{int32(-2), int64(math.MaxInt64), uint64(math.MaxUint64), uint8(1)} {
+		_, err := loadKeys(t, kv("tokens", []string{"a"}), kv("eos_token_id", bad))
+		require.ErrorContains(t, err, `vocab: key "tokenizer.ggml.eos_token_id" is`, "%T", bad)
+	}
 }
 
 func TestErrorsNameATokenOnOneLine(t *testing.T) {

@@ -2,6 +2,7 @@ package vocabulary
 
 import (
 	"cmp"
+	"container/heap"
 	"slices"
 	"sort"
 	"strings"
@@ -16,8 +17,10 @@ type specials struct {
 }
 
 type special struct {
-	text string
-	rank int32 // in ranked
+	text        string
+	rank        int32 // in ranked
+	within      int32 // in sorted: the longest other token that this one begins with; -1: none
+	userDefined bool
 }
 
 // newSpecials indexes the tokens that are read whole in a text. Of tokens of the
@@ -43,9 +46,18 @@ func newSpecials(tokens []Token) specials {
 		return cmp.Compare(len(tokens[b].Text), len(tokens[a].Text))
 	})
 	for rank, id := range s.ranked {
-		s.sorted = append(s.sorted, special{tokens[id].Text, int32(rank)})
+		s.sorted = append(s.sorted, special{tokens[id].Text, int32(rank), -1, tokens[id].Kind == UserDefined})
 	}
-	slices.SortFunc(s.sorted, func(a, b special) int { return strings.Compare(a.text, b.text) })
+	slices.SortFunc(s.sorted, func(a, b special) int {
+		return cmp.Or(strings.Compare(a.text, b.text), cmp.Compare(b.rank, a.rank))
+	})
+	for i := 1; i < len(s.sorted); i++ {
+		w := int32(i - 1)
+		for w >= 0 && !strings.HasPrefix(s.sorted[i].text, s.sorted[w].text) {
+			w = s.sorted[w].within
+		}
+		s.sorted[i].within = w
+	}
 	at := 0
 	for b := range s.first {
 		for at < len(s.sorted) && int(s.sorted[at].text[0]) < b {
@@ -56,60 +68,87 @@ func newSpecials(tokens []Token) specials {
 	return s
 }
 
-// deepest is how many bytes of a token are compared. It bounds the cost of a
-// byte of text; longer tokens that begin alike are all assumed to be there.
-const deepest = 64
-
-// in returns the tokens that may stand in the text, in the order of ranked. It
-// leaves none out that does.
-func (s *specials) in(text string) []int32 {
-	var found []bool      // by rank; allocated for the first
-	var counts [256]int32 // of those found, by their first byte
-	for i := range len(text) {
-		lo, hi := s.first[text[i]], s.first[int(text[i])+1]
-		if counts[text[i]] == hi-lo {
-			continue
-		}
-		for depth := 1; lo < hi; depth++ {
-			if depth == deepest && found != nil && found[s.sorted[hi-1].rank] {
-				break // all of these have been found before
-			}
-			for lo < hi && (len(s.sorted[lo].text) == depth || depth == deepest) {
-				if found == nil {
-					found = make([]bool, len(s.ranked))
-				}
-				if rank := s.sorted[lo].rank; !found[rank] {
-					found[rank] = true
-					counts[text[i]]++
-				}
-				lo++
-			}
-			if lo == hi || i+depth == len(text) {
-				break
-			}
-			lo, hi = s.narrow(lo, hi, depth, text[i+depth])
+// longest returns the longest token that text begins with, by its rank, of the
+// user-defined ones alone if that is asked for; -1 if there is none.
+func (s *specials) longest(text string, userDefined bool) (rank int32) {
+	lo := int(s.first[text[0]])
+	some := s.sorted[lo:s.first[int(text[0])+1]]
+	// All tokens that text begins with begin the last one that isn't behind it.
+	i := int32(lo + sort.Search(len(some), func(i int) bool { return some[i].text > text }) - 1)
+	if i < int32(lo) {
+		return -1
+	}
+	alike := 0
+	for last := s.sorted[i].text; alike < min(len(last), len(text)) && last[alike] == text[alike]; {
+		alike++
+	}
+	for ; i >= 0; i = s.sorted[i].within {
+		if x := &s.sorted[i]; len(x.text) <= alike && (x.userDefined || !userDefined) {
+			return x.rank
 		}
 	}
-	var ids []int32
-	for rank, is := range found {
-		if is {
-			ids = append(ids, s.ranked[rank])
-		}
-	}
-	return ids
+	return -1
 }
 
-// narrow returns which of sorted[lo:hi], all longer than depth and alike up to
-// there, go on with a byte.
-func (s *specials) narrow(lo, hi int32, depth int, b byte) (int32, int32) {
-	if hi-lo == 1 {
-		if s.sorted[lo].text[depth] != b {
-			return lo, lo
+// hit is a token that stands in a text, if no other has taken its bytes.
+type hit struct {
+	rank int32
+	at   int
+}
+
+// hits is a heap: the longest token comes first, of equally long ones that with
+// the lower id, then the leftmost.
+type hits []hit
+
+func (h hits) Len() int { return len(h) }
+func (h hits) Less(i, k int) bool {
+	return h[i].rank < h[k].rank || h[i].rank == h[k].rank && h[i].at < h[k].at
+}
+func (h hits) Swap(i, k int) { h[i], h[k] = h[k], h[i] }
+func (h *hits) Push(x any)   { *h = append(*h, x.(hit)) }
+func (h *hits) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+// in returns the tokens that a text is cut at, from left to right. Each position has
+// at most one token in the heap, the longest that fits there, so that the time grows
+// with the text and the length of the tokens that stand in it, not with their number.
+func (s *specials) in(tokens []Token, text string, userDefined bool) []hit {
+	var queue hits
+	for at := range len(text) {
+		if rank := s.longest(text[at:], userDefined); rank >= 0 {
+			queue = append(queue, hit{rank, at})
 		}
-		return lo, hi
 	}
-	some := s.sorted[lo:hi]
-	from := sort.Search(len(some), func(i int) bool { return some[i].text[depth] >= b })
-	to := from + sort.Search(len(some)-from, func(i int) bool { return some[from+i].text[depth] > b })
-	return lo + int32(from), lo + int32(to)
+	if queue == nil {
+		return nil
+	}
+	heap.Init(&queue)
+	taken := make([]bool, len(text))
+	var found []hit
+	for len(queue) > 0 {
+		h := queue[0]
+		size := len(tokens[s.ranked[h.rank]].Text)
+		span := taken[h.at:][:size]
+		// What was taken before is no shorter: if it meets the span it has one of its ends.
+		if !span[0] && !span[size-1] {
+			for i := range span {
+				span[i] = true
+			}
+			found = append(found, h)
+		} else if !span[0] {
+			if free := slices.Index(span, true); free > 0 {
+				if shorter := s.longest(text[h.at:][:free], userDefined); shorter >= 0 {
+					queue[0].rank = shorter
+					heap.Fix(&queue, 0)
+					continue
+				}
+			}
+		}
+		heap.Pop(&queue)
+	}
+	slices.SortFunc(found, func(a, b hit) int { return cmp.Compare(a.at, b.at) })
+	return found
 }

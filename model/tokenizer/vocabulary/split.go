@@ -1,9 +1,6 @@
 package vocabulary
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // Part is a piece of the text that a tokenizer encodes. The parts of a text are
 // encoded as if they were joined, so that it doesn't matter where one ends, but
@@ -44,60 +41,41 @@ func (v *Vocabulary) Split(parts ...Part) []Segment {
 	if text == "" {
 		return nil
 	}
-	found := v.specials.in(text)
-	if len(found) == 0 {
+	if len(v.specials.ranked) == 0 {
 		return []Segment{{text, None}}
-	}
-	userDefined := slices.DeleteFunc(slices.Clone(found), func(id int32) bool { return v.tokens[id].Kind != UserDefined })
-	if len(userDefined) == len(found) {
-		runs = nil // nothing to find there but what is found anywhere
 	}
 	var segments []Segment
 	at := 0
 	for _, run := range runs {
 		// User-defined tokens take part here, since a longer one goes before a
 		// control token. They are cut out below, with those of other parts.
-		end := run.from
-		for _, s := range v.cut([]Segment{{text[run.from:run.to], None}}, found) {
-			end += len(s.Text)
-			if s.ID == None || v.tokens[s.ID].Kind == UserDefined {
+		for _, h := range v.specials.in(v.tokens, text[run.from:run.to], false) {
+			id := v.specials.ranked[h.rank]
+			if v.tokens[id].Kind == UserDefined {
 				continue
 			}
-			if from := end - len(s.Text); at < from {
-				segments = append(segments, Segment{text[at:from], None})
-			}
-			segments = append(segments, s)
-			at = end
+			from := run.from + h.at
+			segments = v.cut(segments, text[at:from])
+			at = from + len(v.tokens[id].Text)
+			segments = append(segments, Segment{text[from:at], id})
 		}
+	}
+	return v.cut(segments, text[at:])
+}
+
+// cut appends a text without control tokens, cut at its user-defined ones.
+func (v *Vocabulary) cut(segments []Segment, text string) []Segment {
+	at := 0
+	for _, h := range v.specials.in(v.tokens, text, true) {
+		id, from := v.specials.ranked[h.rank], h.at
+		if at < from {
+			segments = append(segments, Segment{text[at:from], None})
+		}
+		at = from + len(v.tokens[id].Text)
+		segments = append(segments, Segment{text[from:at], id})
 	}
 	if at < len(text) {
 		segments = append(segments, Segment{text[at:], None})
-	}
-	return v.cut(segments, userDefined)
-}
-
-// cut finds tokens in segments that are text, one token after the other.
-func (v *Vocabulary) cut(segments []Segment, ids []int32) []Segment {
-	for _, id := range ids {
-		token := v.tokens[id].Text
-		var next []Segment
-		for _, s := range segments {
-			for s.ID == None {
-				before, after, found := strings.Cut(s.Text, token)
-				if !found {
-					break
-				}
-				if before != "" {
-					next = append(next, Segment{before, None})
-				}
-				next = append(next, Segment{token, id})
-				s.Text = after
-			}
-			if s.Text != "" {
-				next = append(next, s)
-			}
-		}
-		segments = next
 	}
 	return segments
 }

@@ -3,6 +3,7 @@ package vocabulary_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -216,6 +217,12 @@ func TestManySpecialTokensTakeLittleTime(t *testing.T) {
 	for i := range 200 {
 		tokens, types = append(tokens, strings.Repeat("\n", i+1)), append(types, user)
 	}
+	// As many that are all in the text, side by side.
+	var numbers strings.Builder
+	for i := range 50_000 {
+		tokens, types = append(tokens, strconv.Itoa(100_000+i)), append(types, user)
+		fmt.Fprintf(&numbers, " %d", 100_000+i)
+	}
 	v := load(t, tokens, types)
 	began := time.Now()
 	for _, c := range []struct {
@@ -227,10 +234,11 @@ func TestManySpecialTokensTakeLittleTime(t *testing.T) {
 		{strings.Repeat("\n", 1_000_000), 5000},
 		{strings.Repeat(strings.Repeat("\n", 40)+"x", 2500), 5000},
 		{strings.Repeat("<unused1234>", 80_000), 80_000},
+		{numbers.String(), 100_000},
 	} {
 		assert.Len(t, v.Split(vocabulary.WithControl(c.text)), c.segments)
 	}
-	// This takes 0.2 s, and some seconds under the race detector. A search for each
+	// This takes a second, and some seconds under the race detector. A search for each
 	// token takes minutes without it.
 	assert.Less(t, time.Since(began), 15*time.Second)
 }

@@ -15,7 +15,7 @@ type Vocabulary struct {
 
 	unknown, bos, eos int32   // None where the file has none
 	ends              []int32 // in ascending order
-	addBOS, addEOS    bool
+	addBOS            bool
 }
 
 // Token is one entry of a vocabulary.
@@ -85,10 +85,11 @@ func (v *Vocabulary) AppendBOS(ids []int32) []int32 {
 	return ids
 }
 
-// AppendEOS appends EOS to ids if the file asks for it after a prompt.
-func (v *Vocabulary) AppendEOS(ids []int32) []int32 {
-	if v.addEOS && v.eos != None {
-		ids = append(ids, v.eos)
+// OneBOS takes back the BOS that AppendBOS has put before a prompt's tokens, if
+// these begin with one themselves.
+func (v *Vocabulary) OneBOS(ids []int32) []int32 {
+	if v.addBOS && len(ids) > 1 && ids[0] == v.bos && ids[1] == v.bos {
+		return ids[1:]
 	}
 	return ids
 }

@@ -1,6 +1,9 @@
 package packer
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // Report says what a placement takes, and what ended each run.
 type Report struct {
@@ -95,6 +98,31 @@ func Explain(entries []Entry, devices []Device, runs []Run) (Report, error) {
 		}
 	}
 	return report, nil
+}
+
+// Excluded says why a device can't hold any of the entries, as a run of one entry
+// and with no other run anywhere: it is the spill of the entry that is the fewest
+// bytes short. It is nil if the device can hold one, or there are no entries.
+func Excluded(entries []Entry, devices []Device, device int) (*Spill, error) {
+	if err := validate(entries, devices); err != nil {
+		return nil, err
+	}
+	if device < 0 || device >= len(devices) {
+		return nil, fmt.Errorf("device %d of %d", device, len(devices))
+	}
+	var least *Spill
+	w := newWalk(entries, devices)
+	for i := range entries {
+		w.set(Run{device, i, i + 1})
+		spill, err := w.spill()
+		if spill == nil || err != nil {
+			return nil, err
+		}
+		if least == nil || spill.Short < least.Short {
+			least = spill
+		}
+	}
+	return least, nil
 }
 
 // explain fills in what is known of a run beside the runs before it, and makes

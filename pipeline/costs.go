@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"context"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -10,30 +12,39 @@ import (
 	"github.com/leat-dev/leat/stage"
 )
 
-// costs returns what every layer takes at every place, and what the places have,
-// as the packer sees them.
-func (p *Plan) costs(places []device.Place) ([]packer.Entry, []packer.Device, error) {
+// mostCosts bounds layers × places, each of which takes about 100 bytes while a
+// plan is made.
+const mostCosts = 1 << 22
+
+// costs returns what every layer costs at every place, and what the places have, in
+// the form that the packer reads.
+func (p *Plan) costs(ctx context.Context, places []device.Place) ([]packer.Entry, []packer.Device, error) {
+	if len(p.layers) > mostCosts/len(places) {
+		return nil, nil, fmt.Errorf("%d layers can't be planned for %d devices: layers × devices may be at most %d: name fewer devices", len(p.layers), len(places), mostCosts)
+	}
 	copied := slices.ContainsFunc(places, func(at device.Place) bool {
 		return !at.Info.HostMemory // activations cross from one memory to another
 	})
 	entries := make([]packer.Entry, len(p.layers))
+	all := make([]packer.Cost, len(p.layers)*len(places))
 	for i, l := range p.layers {
-		entries[i] = packer.Entry{Name: l.Name(), OutBytes: int64(l.Shape().Width) * 4}
+		entries[i] = packer.Entry{Name: l.Name(), OutBytes: int64(l.Shape().Width) * 4, Costs: all[i*len(places):][:len(places):len(places)]}
 	}
+	overheads := p.stage.Overheads(p.layers)
 	devices := make([]packer.Device, len(places))
 	memories := map[string]*packer.Memory{}
 	p.alone = math.Inf(1)
 	for d, at := range places {
 		each := at.Each()
-		costs, err := p.on(each, p.layers)
+		costs, err := p.on(ctx, each, p.layers)
 		if err != nil {
 			return nil, nil, err
 		}
 		for i := range entries {
-			entries[i].Costs = append(entries[i].Costs, together(each, costs, i))
+			entries[i].Costs[d] = together(each, costs, i)
 		}
 		for r, replica := range each {
-			run, err := p.stage.Overheads(replica.Info, p.layers, copied)
+			run, err := overheads.On(replica.Info, copied)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -56,7 +67,7 @@ func (p *Plan) costs(places []device.Place) ([]packer.Entry, []packer.Device, er
 // on returns what layers take on each of a place's replicas: their pages are those
 // of all routes that lead through it, their seconds those of a batch of the
 // expected size.
-func (p *Plan) on(each []device.Place, layers []stage.Layer) ([][]packer.Cost, error) {
+func (p *Plan) on(ctx context.Context, each []device.Place, layers []stage.Layer) ([][]packer.Cost, error) {
 	infos := make([]device.Info, len(each))
 	for r, at := range each {
 		infos[r] = at.Info
@@ -64,6 +75,9 @@ func (p *Plan) on(each []device.Place, layers []stage.Layer) ([][]packer.Cost, e
 	c := p.stage.Serving(p.routes / len(each))
 	costs := make([][]packer.Cost, len(each))
 	for _, l := range layers {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		e, err := stage.Entry(l, infos, c)
 		if err != nil {
 			return nil, err
@@ -139,24 +153,25 @@ func (p *Plan) seconds(c *packer.Cost, at device.Place) {
 }
 
 // describe sets the plan's stages.
-func (p *Plan) describe(runs []packer.Run, places []device.Place) error {
+func (p *Plan) describe(ctx context.Context, runs []packer.Run, places []device.Place) error {
 	c, err := p.config.stage(len(runs), p.routes)
 	if err != nil {
 		return err
 	}
 	p.stage = c
+	overheads := c.Overheads(p.layers)
 	there := map[[2]string]int64{} // the bytes that lie on a device under a shared name
 	for i, r := range runs {
 		at := places[r.Device]
 		each := at.Each()
-		costs, err := p.on(each, p.layers[r.From:r.To])
+		costs, err := p.on(ctx, each, p.layers[r.From:r.To])
 		if err != nil {
 			return err
 		}
 		var replicas []StagePlan
 		for j, replica := range each {
 			copied := i > 0 && p.copied(j, each, places[runs[i-1].Device].Each())
-			s, err := p.replica(r, replica, costs[j], copied, there)
+			s, err := p.replica(r, replica, costs[j], overheads, copied, there)
 			if err != nil {
 				return err
 			}
@@ -187,7 +202,7 @@ func (p *Plan) copied(j int, each, before []device.Place) bool {
 }
 
 // replica describes one replica of a run, or the only one.
-func (p *Plan) replica(r packer.Run, at device.Place, costs []packer.Cost, copied bool, there map[[2]string]int64) (StagePlan, error) {
+func (p *Plan) replica(r packer.Run, at device.Place, costs []packer.Cost, overheads *stage.Overheads, copied bool, there map[[2]string]int64) (StagePlan, error) {
 	s := StagePlan{
 		Device: at.Info,
 		Place:  at.String(),
@@ -198,11 +213,11 @@ func (p *Plan) replica(r packer.Run, at device.Place, costs []packer.Cost, copie
 	}
 	m := p.memory(map[string]*packer.Memory{}, at)
 	s.Memory, s.Room = m.Name, max(0, m.Budget)
-	overhead, err := p.stage.Overheads(at.Info, p.layers[max(0, r.From-1):r.To], copied)
+	overhead, err := overheads.On(at.Info, copied)
 	if err != nil {
 		return s, err
 	}
-	s.Overhead = overhead(min(1, r.From), r.To-max(0, r.From-1))
+	s.Overhead = overhead(r.From, r.To)
 	for i, c := range costs {
 		own := Entry{Name: p.layers[r.From+i].Name(), Weights: c.Weights, State: c.State, Seconds: c.Fixed + c.PerRow}
 		if shared := [2]string{at.Info.Name, c.Shared}; c.Shared != "" {

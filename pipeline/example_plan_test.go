@@ -2,9 +2,11 @@ package pipeline_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 
+	"github.com/leat-dev/leat/packer"
 	"github.com/leat-dev/leat/pipeline"
 	"github.com/leat-dev/leat/stage"
 )
@@ -39,7 +41,7 @@ func ExampleSurvey() {
 	}
 	// One survey serves plans for different numbers of pages.
 	for _, pages := range []int{8, 16} {
-		plan, err := site.Plan(stage.Config{Pages: pages})
+		plan, err := site.Plan(context.Background(), stage.Config{Pages: pages})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -55,14 +57,14 @@ func ExampleSite_Plan() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	plan, err := site.Plan(stage.Config{})
+	plan, err := site.Plan(context.Background(), stage.Config{})
 	fmt.Println(len(plan.Stages), err)
 	// Output: 4 <nil>
 }
 
 func ExamplePlan_With() {
 	plan := planned()
-	more, err := plan.With(stage.Config{Pages: 100}) // at the same places
+	more, err := plan.With(context.Background(), stage.Config{Pages: 100}) // at the same places
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -248,5 +250,29 @@ func ExampleLine_Room() {
 	line, _ := running()
 	defer line.Close()
 	fmt.Println(line.Room(0)) // nothing was sent yet
+	// Output: true
+}
+
+func ExampleSite_Fits() {
+	site, err := pipeline.Survey(context.Background(), layers(4), pipeline.WithDevices("cpu=1"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(errors.Is(site.Fits(context.Background(), stage.Config{}), packer.ErrNoFit))
+	// Output: true
+}
+
+func ExamplePlan_Fits() {
+	err := planned().Fits(context.Background(), stage.Config{Pages: 100}) // at the same places
+	fmt.Println(err)
+	// Output: <nil>
+}
+
+func ExampleSite_Chooses() {
+	site, err := pipeline.Survey(context.Background(), layers(4), pipeline.WithDevices("cpu/2"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(site.Chooses())
 	// Output: true
 }

@@ -12,6 +12,7 @@ import (
 // Plan says which layers go where, before anything is loaded.
 type Plan struct {
 	Stages []StagePlan
+	Unused []Unused // the places of the device list that have no stage, in the order of the list
 	Notes  []string // what the user should know: layers that went to a placement's fallback
 
 	site   *Site
@@ -41,6 +42,12 @@ type StagePlan struct {
 	Seconds  float64       // from one batch of the expected size to the next, by estimate; see Each
 
 	each []StagePlan
+}
+
+// Unused is a place that has no stage, and why.
+type Unused struct {
+	Devices string // its devices: "cpu:0", or "cpu:0|cpu:1"
+	Reason  string // "its budget is 0", without a full stop
 }
 
 // Entry is one layer of a stage.
@@ -80,7 +87,7 @@ func NewPlan(ctx context.Context, layers []stage.Layer, options ...Option) (*Pla
 	if err != nil {
 		return nil, err
 	}
-	return s.Plan(s.config.State)
+	return s.Plan(ctx, s.config.State)
 }
 
 // Routes is how many ways through the stages there are: a batch goes by one, which

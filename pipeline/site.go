@@ -154,51 +154,101 @@ func (s *Site) place(name string) (device.Place, error) {
 	return places[0], nil
 }
 
-// Plan places the layers for what they keep between batches; see Config.State. A
-// model that doesn't fit is an error that wraps packer.ErrNoFit.
-func (s *Site) Plan(state stage.Config) (*Plan, error) { return s.plan(s.runs, state) }
+// Plan places the layers for what they keep between batches; see Config.State. It
+// cuts the layers into runs anew, unless a placement says where they go. If the
+// layers don't fit, the error wraps packer.ErrNoFit. If ctx ends, the error is that
+// of ctx.
+func (s *Site) Plan(ctx context.Context, state stage.Config) (*Plan, error) {
+	return s.plan(ctx, s.runs, state)
+}
 
-// With is the plan with the same layers at the same places, for another state.
-func (p *Plan) With(state stage.Config) (*Plan, error) { return p.site.plan(p.runs, state) }
+// Fits returns nil if Plan would find a plan, and else Plan's error. It takes a
+// fraction of Plan's time.
+func (s *Site) Fits(ctx context.Context, state stage.Config) error {
+	return s.fits(ctx, s.runs, state)
+}
 
-// plan places the layers in the runs given, or where they are nil as they are
-// packed best.
-func (s *Site) plan(runs []packer.Run, state stage.Config) (*Plan, error) {
-	c := s.config
-	c.State = state
-	p := &Plan{Notes: s.notes, site: s, layers: s.layers, config: c}
-	// How many stages and routes there are is known when the layers are placed: no
-	// more than of a run at each place. Those that aren't there leave room.
-	known := runs
-	if known == nil {
-		known = everywhere(s.places)
+func (s *Site) fits(ctx context.Context, runs []packer.Run, state stage.Config) error {
+	p, entries, devices, err := s.prepare(ctx, runs, state)
+	if err == nil {
+		_, err = p.pack(entries, devices, runs, true)
 	}
-	p.routes = routesOf(s.places, known)
-	var err error
-	if p.stage, err = c.stage(min(len(s.places), len(s.layers)), p.routes); err != nil {
-		return nil, err
-	}
-	entries, devices, err := p.costs(s.places)
+	return err
+}
+
+// Chooses reports whether Plan chooses between several ways to place the layers by
+// their speed: no placement says where they go, they aren't packed first-fit, and
+// there are several places for them.
+func (s *Site) Chooses() bool {
+	return s.runs == nil && s.config.Pack == Balanced && len(s.places) > 1
+}
+
+// Fits returns nil if With would find a plan, and else With's error. It takes a
+// fraction of With's time.
+func (p *Plan) Fits(ctx context.Context, state stage.Config) error {
+	return p.site.fits(ctx, p.runs, state)
+}
+
+// With returns the plan that has the same layers at the same places, for another
+// state. Its errors are those of Site.Plan.
+func (p *Plan) With(ctx context.Context, state stage.Config) (*Plan, error) {
+	return p.site.plan(ctx, p.runs, state)
+}
+
+// plan places the layers in the given runs, or in the best ones if runs is nil.
+func (s *Site) plan(ctx context.Context, runs []packer.Run, state stage.Config) (*Plan, error) {
+	p, entries, devices, err := s.prepare(ctx, runs, state)
 	if err != nil {
 		return nil, err
 	}
+	if runs, err = p.pack(entries, devices, runs, false); err != nil {
+		return nil, err
+	}
+	p.runs = runs
+	p.routes = routesOf(s.places, runs)
+	if err := p.describe(ctx, runs, s.places); err != nil {
+		return nil, err
+	}
+	return p, p.unused(entries, devices)
+}
+
+// prepare returns a plan that has no stages yet, and what the packer needs for it.
+func (s *Site) prepare(ctx context.Context, runs []packer.Run, state stage.Config) (*Plan, []packer.Entry, []packer.Device, error) {
+	c := s.config
+	c.State = state
+	p := &Plan{Notes: s.notes, site: s, layers: s.layers, config: c}
+	// How many stages and routes there are is known only when the layers are
+	// placed: at most one run at each place. The plan reserves memory for as many.
+	if runs == nil {
+		runs = everywhere(s.places)
+	}
+	p.routes = routesOf(s.places, runs)
+	var err error
+	if p.stage, err = c.stage(min(len(s.places), len(s.layers)), p.routes); err != nil {
+		return nil, nil, nil, err
+	}
+	entries, devices, err := p.costs(ctx, s.places)
+	return p, entries, devices, err
+}
+
+// pack returns the given runs if they fit, or if runs is nil the best ones; of
+// those, if fits is set, only whether there are any.
+func (p *Plan) pack(entries []packer.Entry, devices []packer.Device, runs []packer.Run, fits bool) ([]packer.Run, error) {
+	var err error
 	switch {
 	case runs != nil:
 		err = packer.Check(entries, devices, runs)
-	case c.Pack == FirstFit:
+	case p.config.Pack == FirstFit:
 		runs, err = packer.FirstFit(entries, devices)
+	case fits:
+		err = packer.Fits(entries, devices)
 	default:
 		runs, err = packer.Balanced(entries, devices)
 	}
 	if short := (*packer.NoFitError)(nil); errors.As(err, &short) {
 		return nil, noFit{short}
 	}
-	if err != nil {
-		return nil, err
-	}
-	p.runs = runs
-	p.routes = routesOf(s.places, runs)
-	return p, p.describe(runs, s.places)
+	return runs, err
 }
 
 // noFit is the packer's error with sizes for people.

@@ -66,7 +66,7 @@ func newRow(t *testing.T, kinds string, layers ...*adds) *row {
 			if i > 0 {
 				all = []stage.Layer{layers[i-1], layers[i]}
 			}
-			overhead, err := r.config.Overheads(d.Info(), all, true)
+			overhead, err := r.config.Overheads(all).On(d.Info(), true)
 			require.NoError(t, err)
 			assert.Equal(t, overhead(len(all)-1, len(all)), d.Allocated()-held, "stage %d", i)
 		}

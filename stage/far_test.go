@@ -102,7 +102,7 @@ func TestInputIsUploadedWhereTheHostCannotWriteIt(t *testing.T) {
 	layers := []stage.Layer{negate{3}}
 	s, err := stage.Load(t.Context(), stage.Position{Last: true}, d, layers, config, nil)
 	require.NoError(t, err)
-	overhead, err := config.Overheads(d.Info(), layers, false)
+	overhead, err := config.Overheads(layers).On(d.Info(), false)
 	require.NoError(t, err)
 	assert.Equal(t, overhead(0, 1), d.Allocated())
 

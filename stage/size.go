@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/leat-dev/leat/device"
-	"github.com/leat-dev/leat/kernels"
 	"github.com/leat-dev/leat/packer"
 )
 
@@ -32,21 +31,26 @@ func (s *size) add(c Config, sh Shape) {
 	rows := int64(c.MaxRows)
 	s.work = max(s.work, rows*int64(sh.Scratch)*4)
 	s.quantized = max(s.quantized, sh.Quantized)
-	if sh.Outputs {
-		rows = int64(c.MaxOutputs)
-	}
 	s.between = max(s.between, s.output) // the last layer's until now
-	s.output = rows * int64(sh.Width) * 4
+	s.output = c.outputBytes(sh)
 	s.layers++
+}
+
+// outputBytes is what the output of a layer takes for one batch.
+func (c Config) outputBytes(sh Shape) int64 {
+	if sh.Outputs {
+		return int64(c.MaxOutputs) * int64(sh.Width) * 4
+	}
+	return c.rowsBytes(sh.Width)
 }
 
 // betweens is how many buffers the layers of the run need among themselves.
 func (s *size) betweens() int { return min(2, s.layers-1) }
 
-// bytes is what all of it takes on a device.
-func (s *size) bytes(c Config, d device.Info) (int64, error) {
-	workspace, err := kernels.SizesFor(d.Kind).WorkspaceBytes(d, c.MaxRows, s.quantized)
-	return int64(c.InFlight)*(s.header+s.output+s.input) + s.workspace(c) + int64(s.betweens())*s.between + workspace, err
+// buffers is what all of it takes on a device, without the workspace of the
+// device's ops.
+func (s *size) buffers(c Config) int64 {
+	return int64(c.InFlight)*(s.header+s.output+s.input) + s.workspace(c) + int64(s.betweens())*s.between
 }
 
 // workspace is what the layers work in, one after the other, and then the choice
@@ -56,32 +60,6 @@ func (s *size) workspace(c Config) int64 { return max(s.work, c.choiceBytes()) }
 // choiceBytes is what Want.Best and Want.Top take on the device.
 func (c Config) choiceBytes() int64 {
 	return int64(c.MaxRows)*4 + int64(c.MaxOutputs)*int64(c.MaxTop)*8
-}
-
-// Overheads returns what stages of these layers allocate on a device besides
-// their layers' weights and state: a function of the run from layer from to
-// to-1. copied says that activations come from another device's memory and are
-// not read in place. Layer 0 is the first of all, to which batches bring Input.
-func (c Config) Overheads(d device.Info, layers []Layer, copied bool) (func(from, to int) int64, error) {
-	table := make([][]int64, len(layers))
-	for from := range layers {
-		s := size{header: c.HeaderBytes()}
-		switch {
-		case from == 0:
-			s.input = c.rowsBytes(c.Input)
-		case copied:
-			s.input = c.rowsBytes(layers[from-1].Shape().Width)
-		}
-		for _, l := range layers[from:] {
-			s.add(c, l.Shape())
-			bytes, err := s.bytes(c, d)
-			if err != nil {
-				return nil, err
-			}
-			table[from] = append(table[from], bytes)
-		}
-	}
-	return func(from, to int) int64 { return table[from][to-from-1] }, nil
 }
 
 // Entry is the layer as the packer sees it, on each of the devices.

@@ -101,7 +101,7 @@ func TestOverheadIsWhatIsAllocated(t *testing.T) {
 		}
 		s, err := stage.Load(t.Context(), stage.Position{Last: true}, d, layers, config, nil)
 		require.NoError(t, err)
-		overhead, err := config.Overheads(d.Info(), layers, false)
+		overhead, err := config.Overheads(layers).On(d.Info(), false)
 		require.NoError(t, err)
 		assert.Equal(t, overhead(0, n), d.Allocated(), "%d layers", n)
 		require.NoError(t, s.Close())

@@ -1,10 +1,11 @@
 package generate
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/leat-dev/leat/device"
@@ -12,82 +13,121 @@ import (
 	"github.com/leat-dev/leat/packer"
 )
 
-// NoFit says that a model doesn't fit its devices, and what would.
-type NoFit struct {
-	Err  error    // wraps packer.ErrNoFit: by how much, on which device
-	Ways []WayOut // the cheapest first, at most three
+// NoFitError says that a model doesn't fit its devices, and what would. It wraps
+// packer.ErrNoFit.
+type NoFitError struct {
+	Err  error    // by how much, and on which device; wraps packer.ErrNoFit
+	Ways []WayOut // the one that keeps most first, at most three
 }
 
-// WayOut is a change after which the model fits.
+// WayOut is one change of the options after which the model fits.
 type WayOut struct {
-	Flag  string // as the command has it: "--ctx 2048"
-	Bytes int64  // what the model takes then, on all devices
-	Lost  string // what it costs: "sequences of up to 2048 tokens"
+	Setting Setting // what changes
+	Value   string  // to what: "2048"; empty where the option is left out
+	Bytes   int64   // that the model takes then, on all devices
+	Effect  string  // "sequences of up to 2048 tokens instead of 4096"
 }
+
+// Setting is an option that decides how much memory a model takes.
+type Setting string
+
+// The settings that a WayOut may change.
+const (
+	SettingContext  Setting = "context"          // see WithContext
+	SettingMaxSeqs  Setting = "sequences"        // see WithMaxSeqs
+	SettingKV       Setting = "key/value type"   // see WithKV
+	SettingKVMemory Setting = "key/value memory" // see WithKVMemory
+)
+
+// String returns the change in words: "context 2048", "no key/value memory".
+func (w WayOut) String() string {
+	if w.Value == "" {
+		return "no " + string(w.Setting)
+	}
+	return string(w.Setting) + " " + w.Value
+}
+
+// NoWayOut is what can be done where no setting alone would help.
+const NoWayOut = "a shorter context, a smaller key/value type or fewer sequences alone would not help: use more or larger devices, or smaller weights"
 
 // Error implements error.
-func (e *NoFit) Error() string {
+func (e *NoFitError) Error() string {
 	if len(e.Ways) == 0 {
-		return e.Err.Error() + ": a shorter context, a smaller cache or fewer sequences alone would not help: use more or larger devices, or smaller weights"
+		return e.Err.Error() + ": " + NoWayOut
 	}
 	ways := make([]string, len(e.Ways))
 	for i, w := range e.Ways {
-		ways[i] = fmt.Sprintf("%s (%s in all; %s)", w.Flag, device.FormatSize(w.Bytes), w.Lost)
+		ways[i] = fmt.Sprintf("%s (%s in all; %s)", w, device.FormatSize(w.Bytes), w.Effect)
 	}
 	return e.Err.Error() + "; it fits with " + strings.Join(ways, ", or ")
 }
 
 // Unwrap returns what doesn't fit.
-func (e *NoFit) Unwrap() error { return e.Err }
+func (e *NoFitError) Unwrap() error { return e.Err }
 
-// waysOut makes err, if it says that the model doesn't fit, say what would.
-func (p *Plan) waysOut(err error) error {
+// waysOut adds to err, if it says that the model doesn't fit, what would. Any other
+// error, or ctx's if that has ended, it returns as it is.
+func (p *Plan) waysOut(ctx context.Context, err error) error {
 	if !errors.Is(err, packer.ErrNoFit) {
 		return err
 	}
-	e := &NoFit{Err: err}
-	try := func(flag, lost string, change func(*Plan)) bool {
-		other := &Plan{model: p.model, config: p.config, site: p.site, MaxSeqs: p.MaxSeqs, Context: p.Context}
-		change(other)
-		if other.place() != nil {
+	e := &NoFitError{Err: err}
+	try := func(w WayOut, change func(*Plan)) bool {
+		other := p.changed(change)
+		if other.place(ctx) != nil {
 			return false
 		}
-		e.Ways = append(e.Ways, WayOut{flag, other.bytes(), lost})
+		w.Bytes = other.bytes()
+		e.Ways = append(e.Ways, w)
 		return true
 	}
 	for _, kv := range []kernels.Type{kernels.F16, kernels.Q8_0} {
 		if kv <= p.config.kv {
 			continue // in the order of the types' sizes
 		}
-		if try("--kv "+strings.ToLower(kv.String()), "keys and values rounded to "+kv.String(), func(o *Plan) { o.config.kv = kv }) {
+		if try(WayOut{Setting: SettingKV, Value: strings.ToLower(kv.String()), Effect: "keys and values rounded to " + kv.String()},
+			func(o *Plan) { o.config.kv = kv }) {
 			break
 		}
 	}
 	if p.config.kvMemory >= 0 {
-		try("no --kv-memory", "as much for keys and values as one sequence needs, or more where there is room", func(o *Plan) { o.config.kvMemory = -1 })
+		try(WayOut{Setting: SettingKVMemory, Effect: "as much for keys and values as one sequence needs, or more where there is room"},
+			func(o *Plan) { o.config.kvMemory = -1 })
 	}
-	if n := p.most(p.MaxSeqs-1, func(o *Plan, n int) { o.MaxSeqs = n }); n > 0 {
-		try(fmt.Sprintf("--max-seqs %d", n), fmt.Sprintf("%d at once instead of %d", n, p.MaxSeqs), func(o *Plan) { o.MaxSeqs = n })
+	if n := p.largestWith(ctx, p.MaxSeqs-1, func(o *Plan, n int) { o.MaxSeqs = n }); n > 0 {
+		try(WayOut{Setting: SettingMaxSeqs, Value: fmt.Sprint(n), Effect: fmt.Sprintf("%d at once instead of %d", n, p.MaxSeqs)},
+			func(o *Plan) { o.MaxSeqs = n })
 	}
 	const step = kernels.PageTokens
-	if n := step * p.most((p.Context-1)/step, func(o *Plan, n int) { o.Context = n * step }); n > 0 {
-		try(fmt.Sprintf("--ctx %d", n), fmt.Sprintf("sequences of up to %d tokens instead of %d", n, p.Context), func(o *Plan) { o.Context = n })
+	if n := step * p.largestWith(ctx, (p.Context-1)/step, func(o *Plan, n int) { o.Context = n * step }); n > 0 {
+		try(WayOut{Setting: SettingContext, Value: fmt.Sprint(n), Effect: fmt.Sprintf("sequences of up to %d tokens instead of %d", n, p.Context)},
+			func(o *Plan) { o.Context = n })
 	}
-	slices.SortStableFunc(e.Ways, func(a, b WayOut) int { return int(min(1, max(-1, b.Bytes-a.Bytes))) })
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	slices.SortStableFunc(e.Ways, func(a, b WayOut) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	e.Ways = e.Ways[:min(3, len(e.Ways))]
 	return e
 }
 
-// most returns the largest n up to limit with which the plan fits, 0 if none.
-func (p *Plan) most(limit int, change func(o *Plan, n int)) int {
-	return sort.Search(limit, func(i int) bool {
-		o := &Plan{model: p.model, config: p.config, site: p.site, MaxSeqs: p.MaxSeqs, Context: p.Context}
-		change(o, i+1)
-		return o.least() != nil
+// largestWith returns the largest n up to limit with which the plan fits, 0 if none.
+func (p *Plan) largestWith(ctx context.Context, limit int, change func(o *Plan, n int)) int {
+	n, _ := largestFit(limit, func(n int) error { // of other errors, waysOut sees that of ctx
+		return p.changed(func(o *Plan) { change(o, n) }).fits(ctx)
 	})
+	return n
 }
 
-// bytes is what all stages hold together.
+// changed returns a plan that isn't placed yet, for the same devices and other
+// settings.
+func (p *Plan) changed(change func(*Plan)) *Plan {
+	other := &Plan{model: p.model, config: p.config, site: p.site, MaxSeqs: p.MaxSeqs, Context: p.Context}
+	change(other)
+	return other
+}
+
+// bytes returns what all stages hold together.
 func (p *Plan) bytes() (sum int64) {
 	for _, s := range p.Stages {
 		sum += s.Bytes()

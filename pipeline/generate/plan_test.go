@@ -1,7 +1,10 @@
 package generate_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -142,7 +146,7 @@ func TestNoFitSaysWhatWould(t *testing.T) {
 	require.NoError(t, err)
 	for _, budget := range []string{"12MiB", "8MiB"} {
 		_, err = generate.NewPlan(t.Context(), m, on("cpu="+budget, pipeline.WithMaxBatch(32)))
-		var short *generate.NoFit
+		var short *generate.NoFitError
 		require.ErrorAs(t, err, &short)
 		assert.ErrorIs(t, err, packer.ErrNoFit)
 		assert.ErrorContains(t, err, "budget "+strings.Replace(budget, "MiB", ".0 MiB", 1))
@@ -150,25 +154,135 @@ func TestNoFitSaysWhatWould(t *testing.T) {
 		require.NotEmpty(t, short.Ways, err)
 		require.LessOrEqual(t, len(short.Ways), 3)
 		for _, w := range short.Ways {
-			flag, value, _ := strings.Cut(w.Flag, " ")
 			options := []generate.Option{on("cpu="+budget, pipeline.WithMaxBatch(32))}
-			n, _ := strconv.Atoi(value)
-			switch flag {
-			case "--ctx":
+			n, _ := strconv.Atoi(w.Value)
+			switch w.Setting {
+			case generate.SettingContext:
 				options = append(options, generate.WithContext(n))
-			case "--max-seqs":
+			case generate.SettingMaxSeqs:
 				options = append(options, generate.WithMaxSeqs(n))
-			case "--kv":
-				require.Equal(t, "q8_0", value)
+			case generate.SettingKV:
+				require.Equal(t, "q8_0", w.Value)
 				options = append(options, generate.WithKV(kernels.Q8_0))
 			}
 			p, err := generate.NewPlan(t.Context(), m, options...)
-			require.NoError(t, err, w.Flag)
-			assert.Equal(t, w.Bytes, planned(p), w.Flag)
+			require.NoError(t, err, w)
+			assert.Equal(t, w.Bytes, planned(p), w)
 		}
 	}
 	_, err = generate.NewPlan(t.Context(), m, on("cpu=100KiB"))
 	assert.ErrorContains(t, err, "use more or larger devices")
+}
+
+// planFor plans a model on imagined devices; nil: it doesn't fit.
+func planFor(t *testing.T, m *model.Model, list string, options ...generate.Option) *generate.Plan {
+	t.Helper()
+	p, err := generate.NewPlan(t.Context(), m, append(options, generate.WithPipeline(pipeline.WithImagined(list), pipeline.WithMaxBatch(16)))...)
+	if errors.Is(err, packer.ErrNoFit) {
+		return nil
+	}
+	require.NoError(t, err)
+	return p
+}
+
+// More memory on any device never gives fewer pages, and a plan without room for all
+// sequences says which of its stages has none.
+func TestMoreMemoryNeverGivesFewerPages(t *testing.T) {
+	m, err := model.Parse("m", gguftest.Llama{Blocks: 5, Vocab: 1000}.Build())
+	require.NoError(t, err)
+	r := rand.New(rand.NewPCG(1, 2))
+	limited := 0
+	for round := range 120 {
+		budgets := make([]int64, 1+r.IntN(3))
+		for i := range budgets {
+			budgets[i] = r.Int64N(1 << (18 + r.IntN(5)))
+		}
+		speeds := make([]int, len(budgets))
+		for i := range speeds {
+			speeds[i] = 1 + r.IntN(20)
+		}
+		list := func(budgets []int64) string {
+			var names []string
+			for i, b := range budgets {
+				names = append(names, fmt.Sprintf("cpu:%d=%d@%d", i, b, speeds[i]))
+			}
+			return strings.Join(names, ",")
+		}
+		options := []generate.Option{generate.WithMaxSeqs(1 + r.IntN(64)), generate.WithContext(32 * (1 + r.IntN(4)))}
+		at, before := list(budgets), 0
+		if p := planFor(t, m, at, options...); p != nil {
+			before = p.Pages
+			full := p.MaxSeqs * p.Context / kernels.PageTokens
+			assert.Equal(t, p.Pages < full, p.Limit != nil, at)
+			if p.Limit != nil {
+				limited++
+				assert.Equal(t, p.Stages[p.Limit.Stage].Device.Name, p.Limit.Device, at)
+			}
+		}
+		for i := range budgets {
+			for _, more := range []int64{1, r.Int64N(1 << 16), r.Int64N(1 << 22)} {
+				larger := slices.Clone(budgets)
+				larger[i] += more
+				after := 0
+				if p := planFor(t, m, list(larger), options...); p != nil {
+					after = p.Pages
+				}
+				assert.GreaterOrEqual(t, after, before, "round %d: %s, then %s", round, at, list(larger))
+			}
+		}
+	}
+	assert.Greater(t, limited, 12, "the memories are such that pages are short")
+}
+
+// Planning takes time and memory in proportion to the blocks, and ends with its
+// context.
+func TestPlanningIsNearLinear(t *testing.T) {
+	m, err := model.Parse("m", gguftest.Llama{Blocks: 4000, Width: 32, Heads: 1, KVHeads: 1, Hidden: 32, Context: 4096}.Build())
+	require.NoError(t, err)
+	for _, list := range []string{"cpu:0@1,cpu:1@1", "cpu:0=100MiB@3,cuda:0=6GiB@9,cpu:1=90MiB@2", "cpu:0=200MiB@1,cpu:1=150MiB@3"} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		began := time.Now()
+		p := planFor(t, m, list, generate.WithMaxSeqs(64))
+		took := time.Since(began)
+		runtime.ReadMemStats(&after)
+		require.NotNil(t, p, list)
+		t.Logf("%s: %v, %d MiB allocated in all, %d pages", list, took, (after.TotalAlloc-before.TotalAlloc)>>20, p.Pages)
+		assert.Less(t, took, 10*time.Second, "seconds even under the race detector")
+		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<29))
+	}
+	p := planFor(t, m, "cpu:0@1,cpu:1@1", generate.WithMaxSeqs(2))
+	assert.InDelta(t, 2000, p.Stages[0].To, 20, "as good a cut as of a small model")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = generate.NewPlan(ctx, m, generate.WithPipeline(pipeline.WithImagined("cpu,cpu")))
+	assert.ErrorIs(t, err, context.Canceled)
+	_, err = generate.NewPlan(ctx, m, generate.WithPipeline(pipeline.WithImagined("cpu=1KiB")))
+	assert.ErrorIs(t, err, context.Canceled)
+}
+
+// Pages for more than 512 tokens a sequence don't move layers to a slow device.
+func TestPagesBeyondTheUsualLengthComeAfterSpeed(t *testing.T) {
+	m, err := model.Parse("m", gguftest.Llama{Blocks: 5, Context: 4096}.Build())
+	require.NoError(t, err)
+	fast := func(budget string) *generate.Plan {
+		p := planFor(t, m, "cpu:0="+budget+"@1000,cpu:1=1GiB@1", generate.WithMaxSeqs(4))
+		require.NotNil(t, p)
+		return p
+	}
+	roomy := fast("64MiB")
+	require.Len(t, roomy.Stages, 1)
+	assert.Equal(t, 4*4096/kernels.PageTokens, roomy.Pages)
+	less := fast("10MiB")
+	assert.Len(t, less.Stages, 1, "all layers on the fast device, with fewer pages")
+	assert.GreaterOrEqual(t, less.Pages, (4096+3*512)/kernels.PageTokens)
+	assert.Less(t, less.Pages, roomy.Pages)
+	assert.Equal(t, &generate.Limit{Stage: 0, Device: "cpu:0"}, less.Limit)
+	assert.Equal(t, less.Pages/(4096/kernels.PageTokens), less.Sequences())
+	least := fast("3MiB")
+	assert.Len(t, least.Stages, 2, "what was asked for needs the slow one")
+	assert.GreaterOrEqual(t, least.Pages, (4096+3*512)/kernels.PageTokens)
 }
 
 func TestTwoEnginesShareADevice(t *testing.T) {

@@ -43,6 +43,7 @@ type Config struct {
 	MaxWait      time.Duration // how long a batch that isn't full waits for more rows
 	Backlog      int           // calls that wait for their turn
 	Ahead        int           // rows that Map reads ahead of its loop; 0: what fills the batches in flight
+	Isolate      bool          // a batch that failed is tried again in halves; see WithIsolation
 	FailureLimit int           // batches that fail one after the other until the pipeline is failing; 0: no limit
 
 	Logger   *slog.Logger // nil: nothing is logged
@@ -63,7 +64,7 @@ const DefaultMaxBatch = 512
 func newConfig(options []Option) (Config, error) {
 	c := Config{
 		Devices: "auto", Pack: Balanced, Queue: []int{1}, MaxBatch: DefaultMaxBatch, Reserve: -1,
-		Backlog: DefaultBacklog, FailureLimit: DefaultFailureLimit,
+		Backlog: DefaultBacklog, FailureLimit: DefaultFailureLimit, Isolate: true,
 	}
 	for _, o := range options {
 		if err := o(&c); err != nil {

@@ -68,7 +68,7 @@ func (p *Pipeline) none() error {
 
 // call makes a call that the caller holds.
 func (p *Pipeline) call(dst, x []float32, rows int) *call {
-	c := p.queue.take()
+	c := p.queue.unused()
 	c.pipeline, c.dst, c.x, c.rows = p, dst, x, rows
 	return c
 }

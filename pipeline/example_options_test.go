@@ -147,6 +147,13 @@ func ExampleWithAhead() {
 	// Output: [2 4] <nil>
 }
 
+func ExampleWithIsolation() {
+	p := doublings(1, pipeline.WithIsolation(false)) // a batch is computed once, whatever comes of it
+	defer p.Close()
+	fmt.Println(p.Do(context.Background(), []float32{1, 2}))
+	// Output: [2 4] <nil>
+}
+
 func ExampleWithFailureLimit() {
 	p := doublings(1, pipeline.WithFailureLimit(3))
 	defer p.Close()

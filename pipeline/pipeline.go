@@ -52,6 +52,9 @@ type Pipeline struct {
 	maxWait time.Duration
 	ahead   int
 
+	isolate bool // a failed batch is tried again in halves
+	retries retries
+
 	live    atomic.Int64 // rows of calls that haven't ended
 	counts  counts
 	aborted chan struct{}
@@ -62,7 +65,7 @@ type Pipeline struct {
 	failed  error
 }
 
-type counts struct{ calls, batches, failures atomic.Int64 }
+type counts struct{ calls, batches, failures, retries atomic.Int64 }
 
 // New plans a pipeline for the layers and opens it; see NewPlan and Open. The
 // options must give the width of a row with WithInput.
@@ -94,6 +97,7 @@ func Open(ctx context.Context, plan *Plan) (*Pipeline, error) {
 		parts:   min(plan.standing(), plan.stage.InFlight),
 		maxWait: c.MaxWait,
 		ahead:   c.Ahead,
+		isolate: c.Isolate,
 		aborted: make(chan struct{}),
 		over:    make(chan struct{}),
 	}
@@ -102,7 +106,7 @@ func Open(ctx context.Context, plan *Plan) (*Pipeline, error) {
 	}
 	var err error
 	p.line, err = plan.Start(ctx, Handler{
-		Finished: func(b *stage.Batch) { p.land(b, b.Err()) },
+		Finished: func(b *stage.Batch) { p.finished(b, b.Err()) },
 		Changed:  func(int) { p.queue.poke() },
 	})
 	if err != nil {
@@ -127,7 +131,7 @@ func (p *Pipeline) Output() int { return p.out }
 // one of them ended with. They are sent also while the pipeline is failing, which
 // works again when they pass.
 func (p *Pipeline) Warmup(ctx context.Context) error {
-	c := p.queue.take()
+	c := p.queue.unused()
 	c.pipeline, c.warm, c.rows = p, true, p.line.plan.stage.InFlight*p.maxRows
 	return p.run(ctx, c, true)
 }
@@ -146,6 +150,7 @@ type Stats struct {
 	Calls    int64                   // that were taken
 	Batches  int64                   // that were sent
 	Failures int64                   // batches that failed
+	Retries  int64                   // batches, among those sent, of rows whose batch had failed; see WithIsolation
 	Waiting  int                     // calls that wait for their turn now
 	Rows     histogram.Snapshot[int] // that batches had
 	Stages   []StageStats
@@ -157,7 +162,8 @@ func (p *Pipeline) Stats() Stats {
 		Calls:    p.counts.calls.Load(),
 		Batches:  p.counts.batches.Load(),
 		Failures: p.counts.failures.Load(),
-		Waiting:  len(p.queue.places),
+		Retries:  p.counts.retries.Load(),
+		Waiting:  len(p.queue.room),
 		Rows:     p.line.BatchRows(),
 		Stages:   p.line.Stats(),
 	}

@@ -200,7 +200,7 @@ func (s *stream) take(c *call) bool {
 	if s.left {
 		return false
 	}
-	c.hold()
+	c.retain()
 	s.live[c] = struct{}{}
 	if s.ordered {
 		s.ready = append(s.ready, c)
@@ -233,7 +233,7 @@ func (s *stream) leave(stop context.CancelFunc) {
 	s.live = nil
 	s.mu.Unlock()
 	for c := range live {
-		c.leave(nil)
+		c.giveUp(nil)
 	}
 	<-s.ended
 	if s.how.panicked != nil {

@@ -90,6 +90,21 @@ func ExampleWithMaxBatch() {
 	// Output: 20 rows in 3 batches
 }
 
+func ExampleWithCalibration() {
+	dir, err := os.MkdirTemp("", "leat") // such as os.UserCacheDir's, to measure once a month
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	show(4, pipeline.WithDevices("cpu,cpu"), pipeline.WithCalibration(dir))
+	_, err = os.Stat(filepath.Join(dir, "rates.json"))
+	fmt.Println(err)
+	// Output:
+	// blocks 0-1
+	// blocks 2-3
+	// <nil>
+}
+
 func ExampleWithReserve() {
 	show(4, pipeline.WithDevices("cpu"), pipeline.WithReserve(64<<20))
 	// Output: blocks 0-3

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/leat-dev/leat/device"
 	"github.com/leat-dev/leat/packer"
 	"github.com/leat-dev/leat/pipeline/histogram"
@@ -73,7 +75,9 @@ type Handler struct {
 	Room func(route int)
 }
 
-var starting sync.Mutex
+// starting is held while a plan is started: two that were planned at the same time
+// must not both fill a budget.
+var starting = semaphore.NewWeighted(1)
 
 // stillFits says whether the budgets hold what the plan needs beside what other
 // pipelines of the process have taken since it was made.
@@ -99,8 +103,10 @@ func (p *Plan) Start(ctx context.Context, h Handler) (_ *Line, err error) {
 	if p.config.Imagined {
 		return nil, errors.New("a plan for imagined devices can't be started")
 	}
-	starting.Lock() // two that were planned at the same time must not both fill a budget
-	defer starting.Unlock()
+	if err := starting.Acquire(ctx, 1); err != nil {
+		return nil, fmt.Errorf("waiting for another plan to start: %w", err)
+	}
+	defer starting.Release(1)
 	if err := p.stillFits(); err != nil {
 		return nil, err
 	}

@@ -63,6 +63,9 @@ func (c Config) choiceBytes() int64 {
 // to-1. copied says that activations come from another device's memory and are
 // not read in place. Layer 0 is the first of all, to which batches bring Input.
 func (c Config) Overheads(d device.Info, layers []Layer, copied bool) (func(from, to int) int64, error) {
+	if err := c.checkSizes(layers); err != nil {
+		return nil, err
+	}
 	table := make([][]int64, len(layers))
 	for from := range layers {
 		s := size{header: c.HeaderBytes()}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/leat-dev/leat/pipeline"
@@ -155,8 +156,8 @@ func ExampleWithBacklog() {
 func ExampleWithAhead() {
 	p := doublings(1, pipeline.WithAhead(4)) // four rows are read before the loop sees the first
 	defer p.Close()
-	xs := func(yield func([]float32, error) bool) { yield([]float32{1, 2}, nil) }
-	for y, err := range p.Map(context.Background(), xs) {
+	elements := [][]float32{{1, 2}}
+	for y, err := range p.Map(context.Background(), slices.Values(elements)) {
 		fmt.Println(y, err)
 	}
 	// Output: [2 4] <nil>

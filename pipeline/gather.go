@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/leat-dev/leat/stage"
@@ -32,6 +33,9 @@ type piece struct {
 
 // gather is what the gatherer does from beginning to end.
 func (p *Pipeline) gather() {
+	defer p.line.inside.Enter()()
+	returned := false
+	defer mustReturn(&returned, "an observer")
 	g := gatherer{Pipeline: p, timer: time.NewTimer(0)}
 	g.timer.Stop()
 	inFlight := make([]*stage.Batch, p.line.plan.stage.InFlight)
@@ -53,6 +57,7 @@ func (p *Pipeline) gather() {
 	}
 	g.timer.Stop()
 	close(p.queue.drained)
+	returned = true
 }
 
 // await returns true when a batch is needed: for a call, for a retry, or to probe a
@@ -168,6 +173,9 @@ func (g *gatherer) send(b *stage.Batch) {
 func (p *Pipeline) finished(b *stage.Batch, err error) {
 	p.line.Begin(b)
 	f := b.Tag.(*flight)
+	if errors.Is(err, stage.ErrClosed) {
+		err = ErrClosed
+	}
 	if err != nil {
 		p.counts.failures.Add(1)
 		if p.worthRetrying(f, err) {

@@ -169,31 +169,39 @@ func (p *Pipeline) Stats() Stats {
 	}
 }
 
-// Close takes no more calls, which get ErrClosed, lets those that were taken come
-// to their ends, and frees all that the pipeline holds. It may be called more
-// than once; each call returns when all is ended.
-func (p *Pipeline) Close() error {
+// Shutdown accepts no more calls, which get ErrClosed, waits until those that it has
+// accepted have ended, and frees all that the pipeline holds. It returns nil, or what
+// freeing failed with.
+//
+// If ctx ends before, Shutdown returns ctx's error. The calls go on and the pipeline
+// ends after them; call Close to end them, or Shutdown to wait again. A layer or an
+// observer of the pipeline, for which its end waits, gets an error at once.
+func (p *Pipeline) Shutdown(ctx context.Context) error {
 	if p.queue.close() {
-		p.failed = p.finish()
-		close(p.over)
+		go func() { // it ends with the last layer at work
+			p.failed = p.finish()
+			close(p.over)
+		}()
 	}
-	<-p.over
-	return p.failed
+	return waitFor(ctx, p.over, p.line.isInside, &p.failed)
 }
 
-// Abort ends all calls with ErrClosed, those whose rows are on their way
-// included, waits until the stages have let go of these, and frees all that the
-// pipeline holds. It may be called more than once, and while Close waits.
-func (p *Pipeline) Abort() error {
-	p.abort.Do(func() { close(p.aborted) })
-	return p.Close()
+// Close ends all calls with ErrClosed, also those whose rows are in a stage, and frees
+// all that the pipeline holds. It waits for layers at work, but not for callers. It may
+// be called more than once, and while Shutdown waits.
+func (p *Pipeline) Close() error {
+	p.abort.Do(func() {
+		close(p.aborted)
+		p.line.abort()
+	})
+	return p.Shutdown(context.Background())
 }
 
-// finish ends the goroutines, the gatherer's first: it returns when every batch
-// has come back and its values are with the callers.
+// finish ends the goroutines, the gatherer's first: when it has ended, every batch has
+// come back and its results are with the callers.
 func (p *Pipeline) finish() error {
 	<-p.queue.drained
-	err := p.line.Close()
+	err := p.line.Shutdown(context.Background())
 	p.running.Wait()
 	return err
 }

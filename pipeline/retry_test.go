@@ -202,7 +202,7 @@ func TestRetriesWhileThePipelineEnds(t *testing.T) {
 				do(want)
 			}
 			synctest.Wait()
-			calls.Go(func() { assert.NoError(t, p.Close()) })
+			calls.Go(func() { assert.NoError(t, p.Shutdown(t.Context())) })
 			synctest.Wait()
 			if !leave {
 				pass <- nil

@@ -5,17 +5,18 @@ import (
 	"sync"
 )
 
-// call is one caller's rows on their way. It is held by its caller, by the queue
-// or the gatherer while rows are to be sent, and by each batch that has some of
-// its rows; when nobody holds it any more it is used again.
+// call is the rows of one caller while they pass through the pipeline. Its caller
+// holds a reference, and so do the queue or the gatherer, while rows are to be
+// sent, and every batch, or retry, that contains some of its rows. A call without
+// references is used again.
 //
-// Its end is the moment from which the caller's memory isn't touched: all rows
-// are back, or one batch failed, or the caller left.
+// A call ends when all its rows are back, when one of its batches has failed for
+// good, or when its caller gives up. From then on the caller's memory isn't touched.
 type call struct {
-	done chan struct{} // holds one: it has ended, but not by the caller's leaving
+	done chan struct{} // receives one value when the call ends, unless the caller gave up
 	mu   sync.Mutex    // guards progress; held while rows are copied
 	request
-	place
+	position
 	progress
 }
 
@@ -23,29 +24,29 @@ type call struct {
 type request struct {
 	pipeline *Pipeline
 	rows     int     // in all
-	warm     bool    // rows of zeros, and nobody wants the result
-	live     int     // rows that count among the pipeline's
-	stream   *stream // told of the end too, if not nil
+	warm     bool    // Warmup's: rows of zeros, whose results are discarded
+	live     int     // rows counted in Pipeline.live
+	stream   *stream // of Map, told when the call ends; may be nil
 	index    int     // of the stream's element
 }
 
-// place is where a call stands in the queue, which guards it.
-type place struct {
+// position is where a call stands in the queue, which guards it.
+type position struct {
 	before, next *call
 	waiting      bool
 }
 
 // progress is what has become of a call.
 type progress struct {
-	x, dst  []float32
-	sent    int // rows that batches have
-	back    int // rows
-	ended   bool
-	err     error
-	holders int
+	x, dst     []float32
+	sent       int // rows copied to batches; written by the gatherer only
+	back       int // rows that have come back
+	ended      bool
+	err        error
+	references int
 }
 
-// run takes a call through the pipeline and gives it up.
+// run passes a call through the pipeline and drops the caller's reference.
 func (p *Pipeline) run(ctx context.Context, c *call, wait bool) error {
 	if err := p.enter(ctx, c, wait); err != nil {
 		c.release()
@@ -54,8 +55,8 @@ func (p *Pipeline) run(ctx context.Context, c *call, wait bool) error {
 	return c.wait(ctx)
 }
 
-// enter puts a call into the queue: when there is a place, or only if there is
-// one now.
+// enter queues a call. If the backlog is full it waits for room, or, where wait is
+// false, returns ErrBusy.
 func (p *Pipeline) enter(ctx context.Context, c *call, wait bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -64,7 +65,7 @@ func (p *Pipeline) enter(ctx context.Context, c *call, wait bool) error {
 		return err
 	}
 	select {
-	case p.queue.places <- struct{}{}:
+	case p.queue.room <- struct{}{}:
 	default:
 		if !wait {
 			if p.queue.isClosed() {
@@ -73,7 +74,7 @@ func (p *Pipeline) enter(ctx context.Context, c *call, wait bool) error {
 			return ErrBusy
 		}
 		select {
-		case p.queue.places <- struct{}{}:
+		case p.queue.room <- struct{}{}:
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-p.queue.closing:
@@ -82,9 +83,9 @@ func (p *Pipeline) enter(ctx context.Context, c *call, wait bool) error {
 	}
 	c.live = c.rows
 	p.live.Add(int64(c.live))
-	c.hold()
+	c.retain()
 	if !p.queue.push(c) {
-		<-p.queue.places
+		<-p.queue.room
 		c.release()
 		return ErrClosed
 	}
@@ -92,23 +93,24 @@ func (p *Pipeline) enter(ctx context.Context, c *call, wait bool) error {
 	return nil
 }
 
-// wait returns the call's error when it has ended, or leaves it, and gives it up.
+// wait returns the call's error when it has ended, or gives up when ctx ends or the
+// pipeline is closed. It drops the caller's reference.
 func (c *call) wait(ctx context.Context) error {
 	select {
 	case <-c.done:
 	case <-ctx.Done():
-		return c.leave(ctx.Err())
+		return c.giveUp(ctx.Err())
 	case <-c.pipeline.aborted:
-		return c.leave(ErrClosed)
+		return c.giveUp(ErrClosed)
 	}
 	err := c.err
 	c.release()
 	return err
 }
 
-// leave ends the call by its caller, with err unless it has ended before, and
-// gives it up.
-func (c *call) leave(err error) error {
+// giveUp ends the call for its caller, with err unless it has ended before, and
+// drops the caller's reference.
+func (c *call) giveUp(err error) error {
 	c.mu.Lock()
 	if c.ended {
 		err = c.err
@@ -124,7 +126,7 @@ func (c *call) leave(err error) error {
 	return err
 }
 
-// end ends the call and tells its caller. The call is locked.
+// end ends the call and tells its caller. c.mu must be held.
 func (c *call) end(err error) {
 	if c.ended {
 		return
@@ -143,9 +145,20 @@ func (c *call) fail(err error) {
 	c.end(err)
 }
 
-// send copies the next n rows to a batch's input, and has the batch hold the
-// call; false if it has ended.
+// send copies the next n rows to a batch's input and adds a reference for the batch.
+// It returns false, and does neither, if the call has ended.
 func (c *call) send(input []float32, n int) bool {
+	if !c.copyRows(input, c.sent, n) {
+		return false
+	}
+	c.sent += n
+	c.retain()
+	return true
+}
+
+// copyRows copies n rows, from row number from on, to a batch's input. It returns
+// false, and copies nothing, if the call has ended.
+func (c *call) copyRows(input []float32, from, n int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended {
@@ -155,16 +168,21 @@ func (c *call) send(input []float32, n int) bool {
 	if c.warm {
 		clear(input[:n*width])
 	} else {
-		copy(input[:n*width], c.x[c.sent*width:])
+		copy(input[:n*width], c.x[from*width:])
 	}
-	c.sent += n
-	c.holders++
 	return true
 }
 
-// land copies the result of n rows, from number from on, to the caller, or ends
-// the call with the batch's error. The batch no longer holds it.
-func (c *call) land(values []float32, from, n int, err error) {
+// hasEnded reports whether the call has ended.
+func (c *call) hasEnded() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ended
+}
+
+// receive copies the results of n rows, from row number from on, to the caller, or
+// ends the call with the error of its batch. It drops the batch's reference.
+func (c *call) receive(values []float32, from, n int, err error) {
 	c.mu.Lock()
 	switch c.back += n; {
 	case c.ended:
@@ -182,20 +200,21 @@ func (c *call) land(values []float32, from, n int, err error) {
 	c.release()
 }
 
-func (c *call) hold() {
+// retain adds a reference.
+func (c *call) retain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.holders++
+	c.references++
 }
 
-// release says that somebody no longer holds the call.
+// release drops a reference.
 func (c *call) release() {
 	c.mu.Lock()
-	c.holders--
-	last := c.holders == 0
+	c.references--
+	last := c.references == 0
 	c.mu.Unlock()
 	if last {
 		c.pipeline.live.Add(-int64(c.live))
-		c.pipeline.queue.put(c)
+		c.pipeline.queue.recycle(c)
 	}
 }

@@ -26,10 +26,12 @@ type Config struct {
 	Placement string // a placement file's path; instead of Devices and Pack
 	Threads   int    // most CPU threads in all; 0: as many as cores
 	Pack      Pack
-	InFlight  int   // micro-batches in flight on each route; 0: as many as stages
-	Queue     []int // depth of the link into each stage; the last stands for those after it
-	MaxBatch  int   // most rows in a micro-batch
-	Reserve   int64 // bytes to leave free on each device; negative: 256 MiB of a GPU's own memory, nothing of the host's
+	InFlight  int    // micro-batches in flight on each route; 0: as many as stages
+	Queue     []int  // depth of the link into each stage; the last stands for those after it
+	MaxBatch  int    // most rows in a micro-batch
+	Calibrate bool   // measure devices whose speed isn't given
+	RatesDir  string // the folder that keeps what was measured; "": none
+	Reserve   int64  // bytes to leave free on each device; negative: 256 MiB of a GPU's own memory, nothing of the host's
 
 	// Progress, if not nil, is told after each layer how many bytes of weights
 	// are loaded and how many there are in all. It is called from one goroutine
@@ -43,6 +45,7 @@ type Config struct {
 	MaxWait      time.Duration // how long a batch that isn't full waits for more rows
 	Backlog      int           // calls that wait for their turn
 	Ahead        int           // rows that Map reads ahead of its loop; 0: what fills the batches in flight
+	Isolate      bool          // a batch that failed is tried again in halves; see WithIsolation
 	FailureLimit int           // batches that fail one after the other until the pipeline is failing; 0: no limit
 
 	Logger   *slog.Logger // nil: nothing is logged
@@ -63,7 +66,7 @@ const DefaultMaxBatch = 512
 func newConfig(options []Option) (Config, error) {
 	c := Config{
 		Devices: "auto", Pack: Balanced, Queue: []int{1}, MaxBatch: DefaultMaxBatch, Reserve: -1,
-		Backlog: DefaultBacklog, FailureLimit: DefaultFailureLimit,
+		Backlog: DefaultBacklog, FailureLimit: DefaultFailureLimit, Isolate: true,
 	}
 	for _, o := range options {
 		if err := o(&c); err != nil {
@@ -170,6 +173,18 @@ func WithQueue(depths ...int) Option {
 // WithMaxBatch sets the most rows in a micro-batch.
 func WithMaxBatch(rows int) Option {
 	return func(c *Config) error { c.MaxBatch = rows; return positive("max batch", rows, 1) }
+}
+
+// WithCalibration has the speed of devices measured, for about a quarter of a second,
+// where layers are to be balanced between several devices and the device list doesn't
+// give their speeds. Without it the devices' cores and specifications are compared.
+//
+// What was measured is kept for the process. If dir is not empty, it is also kept in
+// the file rates.json of that folder, which is made if need be, and read from there
+// for up to 30 days. Nothing else in Leat writes to the user's folders. A device that
+// can't be measured is an error of Survey, NewPlan and New.
+func WithCalibration(dir string) Option {
+	return func(c *Config) error { c.Calibrate, c.RatesDir = true, dir; return nil }
 }
 
 // WithReserve leaves bytes free on each device. The default is 256 MiB of a GPU's own

@@ -38,7 +38,7 @@ func (p *Pipeline) DoInto(ctx context.Context, dst, x []float32) error {
 		return err
 	}
 	if rows == 0 {
-		return p.none()
+		return p.none(ctx)
 	}
 	return p.run(ctx, p.call(dst, x, rows), true)
 }
@@ -49,7 +49,7 @@ func (p *Pipeline) do(ctx context.Context, x []float32, wait bool) ([]float32, e
 		return nil, err
 	}
 	if rows == 0 {
-		return nil, p.none()
+		return nil, p.none(ctx)
 	}
 	dst := make([]float32, rows*p.out)
 	if err := p.run(ctx, p.call(dst, x, rows), wait); err != nil {
@@ -58,17 +58,17 @@ func (p *Pipeline) do(ctx context.Context, x []float32, wait bool) ([]float32, e
 	return dst, nil
 }
 
-// none is the error of a call of no rows.
-func (p *Pipeline) none() error {
-	if p.queue.isClosed() {
-		return ErrClosed
+// none returns the error of a call without rows.
+func (p *Pipeline) none(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
 	}
-	return nil
+	return p.Err()
 }
 
 // call makes a call that the caller holds.
 func (p *Pipeline) call(dst, x []float32, rows int) *call {
-	c := p.queue.take()
+	c := p.queue.unused()
 	c.pipeline, c.dst, c.x, c.rows = p, dst, x, rows
 	return c
 }

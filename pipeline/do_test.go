@@ -301,6 +301,7 @@ func TestCancelledCallsLeaveAtOnce(t *testing.T) {
 	})
 }
 
+// Without isolation a failure ends all calls with rows in the batch, and no others.
 func TestAFailureEndsTheCallsOfOneBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pass, layers := gate(1)
@@ -311,7 +312,7 @@ func TestAFailureEndsTheCallsOfOneBatch(t *testing.T) {
 			out[0] = in[0]
 			return nil
 		}
-		p := open(t, layers, pipeline.WithInput(1), pipeline.WithDevices("cpu"), pipeline.WithMaxBatch(2))
+		p := open(t, layers, pipeline.WithInput(1), pipeline.WithDevices("cpu"), pipeline.WithMaxBatch(2), pipeline.WithIsolation(false))
 		var callers sync.WaitGroup
 		do := func(why string, x ...float32) {
 			callers.Go(func() {

@@ -26,8 +26,14 @@ func startLine(ctx context.Context, plan *pipeline.Plan) (*line, error) {
 	return l, nil
 }
 
-// Done is where batches come out. It is closed by Close, after the last one.
+// Done is where batches come out. It is closed by Shutdown or Close, after the last.
 func (l *line) Done() <-chan *stage.Batch { return l.done }
+
+func (l *line) Shutdown(ctx context.Context) error {
+	err := l.Line.Shutdown(ctx)
+	l.close.Do(func() { close(l.done) })
+	return err
+}
 
 func (l *line) Close() error {
 	err := l.Line.Close()

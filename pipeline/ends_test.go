@@ -18,7 +18,7 @@ import (
 	"github.com/leat-dev/leat/stage"
 )
 
-func TestCloseDrainsAndAbortDoesNot(t *testing.T) {
+func TestShutdownWaitsForCallsAndCloseEndsThem(t *testing.T) {
 	for _, abort := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			pass, layers := gate(1)
@@ -50,9 +50,9 @@ func TestCloseDrainsAndAbortDoesNot(t *testing.T) {
 
 			ending.Go(func() {
 				if abort {
-					assert.NoError(t, p.Abort())
-				} else {
 					assert.NoError(t, p.Close())
+				} else {
+					assert.NoError(t, p.Shutdown(t.Context()))
 				}
 			})
 			synctest.Wait()
@@ -75,13 +75,13 @@ func TestCloseDrainsAndAbortDoesNot(t *testing.T) {
 				calls.Wait()
 			}
 			ending.Wait()
+			assert.NoError(t, p.Shutdown(t.Context()))
 			assert.NoError(t, p.Close())
-			assert.NoError(t, p.Abort())
 		})
 	}
 }
 
-func TestAbortWhileCloseWaits(t *testing.T) {
+func TestCloseWhileShutdownWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pass, layers := gate(1)
 		p, err := pipeline.New(t.Context(), layers, pipeline.WithInput(1), pipeline.WithDevices("cpu"), pipeline.WithMaxBatch(2))
@@ -92,9 +92,13 @@ func TestAbortWhileCloseWaits(t *testing.T) {
 			assert.ErrorIs(t, err, pipeline.ErrClosed)
 		})
 		synctest.Wait()
-		running.Go(func() { assert.NoError(t, p.Close()) })
+		ctx, cancel := context.WithCancel(t.Context())
+		running.Go(func() { assert.ErrorIs(t, p.Shutdown(ctx), context.Canceled) })
+		running.Go(func() { assert.NoError(t, p.Shutdown(t.Context())) })
 		synctest.Wait()
-		running.Go(func() { assert.NoError(t, p.Abort()) })
+		cancel()
+		synctest.Wait()
+		running.Go(func() { assert.NoError(t, p.Close()) })
 		synctest.Wait()
 		pass <- nil
 		running.Wait()

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/leat-dev/leat/pipeline"
@@ -90,6 +91,21 @@ func ExampleWithMaxBatch() {
 	// Output: 20 rows in 3 batches
 }
 
+func ExampleWithCalibration() {
+	dir, err := os.MkdirTemp("", "leat") // such as os.UserCacheDir's, to measure once a month
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	show(4, pipeline.WithDevices("cpu,cpu"), pipeline.WithCalibration(dir))
+	_, err = os.Stat(filepath.Join(dir, "rates.json"))
+	fmt.Println(err)
+	// Output:
+	// blocks 0-1
+	// blocks 2-3
+	// <nil>
+}
+
 func ExampleWithReserve() {
 	show(4, pipeline.WithDevices("cpu"), pipeline.WithReserve(64<<20))
 	// Output: blocks 0-3
@@ -140,10 +156,17 @@ func ExampleWithBacklog() {
 func ExampleWithAhead() {
 	p := doublings(1, pipeline.WithAhead(4)) // four rows are read before the loop sees the first
 	defer p.Close()
-	xs := func(yield func([]float32, error) bool) { yield([]float32{1, 2}, nil) }
-	for y, err := range p.Map(context.Background(), xs) {
+	elements := [][]float32{{1, 2}}
+	for y, err := range p.Map(context.Background(), slices.Values(elements)) {
 		fmt.Println(y, err)
 	}
+	// Output: [2 4] <nil>
+}
+
+func ExampleWithIsolation() {
+	p := doublings(1, pipeline.WithIsolation(false)) // a batch is computed once, whatever comes of it
+	defer p.Close()
+	fmt.Println(p.Do(context.Background(), []float32{1, 2}))
 	// Output: [2 4] <nil>
 }
 

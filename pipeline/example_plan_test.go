@@ -197,6 +197,12 @@ func ExampleLine_Stats() {
 	// blocks 2-3 0
 }
 
+func ExampleLine_Shutdown() {
+	line, _ := running()
+	fmt.Println(line.Shutdown(context.Background())) // when the batches in flight have finished
+	// Output: <nil>
+}
+
 func ExampleLine_Close() {
 	line, _ := running()
 	fmt.Println(line.Close())

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"log"
 	"math"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/leat-dev/leat/device"
 	"github.com/leat-dev/leat/kernels"
@@ -163,31 +165,37 @@ func ExamplePipeline_TryDo() {
 func ExamplePipeline_Map() {
 	p := doublings(2)
 	defer p.Close()
+	elements := [][]float32{{1, 2}, {3, 4, 5, 6}} // of one row, and of two
+	for y, err := range p.Map(context.Background(), slices.Values(elements)) {
+		fmt.Println(y, err)
+	}
+	// Output:
+	// [4 8] <nil>
+	// [12 16 20 24] <nil>
+}
+
+func ExamplePipeline_MapErr() {
+	p := doublings(2)
+	defer p.Close()
 	lines := func(yield func([]float32, error) bool) {
 		_ = yield([]float32{1, 2}, nil) &&
 			yield(nil, errors.New("line 2: not a number")) &&
-			yield([]float32{3, 4, 5, 6}, nil)
+			yield([]float32{3, 4}, nil)
 	}
-	for y, err := range p.Map(context.Background(), lines) {
+	for y, err := range p.MapErr(context.Background(), lines) {
 		fmt.Println(y, err)
 	}
 	// Output:
 	// [4 8] <nil>
 	// [] line 2: not a number
-	// [12 16 20 24] <nil>
+	// [12 16] <nil>
 }
 
 func ExamplePipeline_MapUnordered() {
 	p := doublings(2)
 	defer p.Close()
-	numbers := func(yield func([]float32, error) bool) {
-		for i := range 3 {
-			if !yield([]float32{float32(i), 0}, nil) {
-				return
-			}
-		}
-	}
-	for r, err := range p.MapUnordered(context.Background(), numbers) {
+	elements := [][]float32{{0, 0}, {1, 0}, {2, 0}}
+	for r, err := range p.MapUnordered(context.Background(), slices.Values(elements)) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -197,6 +205,20 @@ func ExamplePipeline_MapUnordered() {
 	// 0 [0 0] [0 0]
 	// 1 [1 0] [4 0]
 	// 2 [2 0] [8 0]
+}
+
+func ExamplePipeline_MapUnorderedErr() {
+	p := doublings(2)
+	defer p.Close()
+	lines := func(yield func([]float32, error) bool) {
+		_ = yield([]float32{1, 2}, nil) && yield(nil, errors.New("not a number"))
+	}
+	for r, err := range p.MapUnorderedErr(context.Background(), lines) {
+		fmt.Println(r.Index, r.Y, err)
+	}
+	// Unordered output:
+	// 0 [4 8] <nil>
+	// 1 [] not a number
 }
 
 func ExamplePipeline_Warmup() {
@@ -250,20 +272,26 @@ func ExamplePipeline_Err() {
 	// pipeline closed
 }
 
+func ExamplePipeline_Shutdown() {
+	p := doublings(4)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := p.Shutdown(ctx); errors.Is(err, context.DeadlineExceeded) {
+		p.Close() // a minute was enough
+	}
+	_, err := p.Do(context.Background(), []float32{1, 2})
+	fmt.Println(err)
+	// Output: pipeline closed
+}
+
 func ExamplePipeline_Close() {
 	p := doublings(4)
-	fmt.Println(p.Close()) // calls that were taken end first
+	fmt.Println(p.Close()) // calls that have not ended get ErrClosed
 	_, err := p.Do(context.Background(), []float32{1, 2})
 	fmt.Println(errors.Is(err, pipeline.ErrClosed))
 	// Output:
 	// <nil>
 	// true
-}
-
-func ExamplePipeline_Abort() {
-	p := doublings(4)
-	fmt.Println(p.Abort()) // calls that were taken get ErrClosed
-	// Output: <nil>
 }
 
 func ExampleFailingError() {

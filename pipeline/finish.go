@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"github.com/leat-dev/leat/stage"
@@ -28,15 +29,9 @@ func (exit) Close()                                     {}
 // finishAll finishes the batches that come out of a last stage, until the stage closes
 // the link.
 func (l *Line) finishAll(ctx context.Context, end stage.Link) {
+	defer l.inside.Enter()()
 	returned := false
-	defer func() {
-		if !returned {
-			if value := recover(); value != nil {
-				panic(value)
-			}
-			panic("pipeline: the handler of a line called runtime.Goexit")
-		}
-	}()
+	defer mustReturn(&returned, "the handler of a line, or an observer,")
 	for {
 		b, err := end.Recv(ctx)
 		if err != nil {
@@ -47,11 +42,24 @@ func (l *Line) finishAll(ctx context.Context, end stage.Link) {
 	returned = true
 }
 
+// mustReturn is deferred by a goroutine that calls its user's code and that others wait
+// for. Where that code ends the goroutine, by runtime.Goexit, there is nobody to answer
+// those who wait, so it is a panic. A panic of that code goes on.
+func mustReturn(returned *bool, user string) {
+	if *returned {
+		return
+	}
+	if value := recover(); value != nil {
+		panic(value)
+	}
+	panic("pipeline: " + user + " called runtime.Goexit")
+}
+
 // finish waits for the work on a batch that has left the last stage, judges its
 // route by it, and hands it to the line's user.
 func (l *Line) finish(ctx context.Context, b *stage.Batch) {
 	err := b.Wait(ctx)
-	if err != nil { // the batch carries it
+	if err != nil && !errors.Is(err, stage.ErrClosed) { // the batch carries it
 		l.log.Warn("batch failed", "rows", len(b.Header.Tokens), "error", err)
 	}
 	l.traffic.Leave()

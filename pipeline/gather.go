@@ -2,69 +2,85 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/leat-dev/leat/stage"
 )
 
-// gatherer forms batches from the rows of waiting calls. It is a goroutine of the
-// pipeline, which ends when the queue is closed and all batches are back.
+// gatherer is the goroutine of a pipeline that forms batches from the rows of
+// waiting calls. It ends when the queue is closed and all batches are back.
 type gatherer struct {
 	*Pipeline
-	call  *call       // whose rows come next, nil: the queue's first
-	timer *time.Timer // runs while a batch may wait for rows
-	late  bool        // it has waited long enough
+	call  *call       // the call whose rows come next; nil: the queue's first
+	timer *time.Timer // runs while a batch may wait for more rows
+	late  bool        // the batch has waited as long as it may
 }
 
-// leastPiece is the fewest rows that a call is cut into so that stages work on
-// its parts at the same time. A smaller batch takes hardly less time.
+// leastPiece is the fewest rows into which a call is cut so that stages work on
+// several of its pieces at the same time. A smaller batch takes hardly less time.
 const leastPiece = 16
 
-// flight is what a batch carries: the calls whose rows it has, in order.
-type flight struct {
-	parts []part // none in a probe, whose row is the gatherer's own
-}
+// flight is the Tag of a batch: the pieces of calls that the batch contains, in the
+// order of its rows. A probe has none, since its row is the gatherer's own.
+type flight struct{ pieces []piece }
 
-// part is n rows of a call, from number from on.
-type part struct {
+// piece is n rows of a call, from row number from on.
+type piece struct {
 	call    *call
 	from, n int
 }
 
+// gather is what the gatherer does from beginning to end.
 func (p *Pipeline) gather() {
+	defer p.line.inside.Enter()()
+	returned := false
+	defer mustReturn(&returned, "an observer")
 	g := gatherer{Pipeline: p, timer: time.NewTimer(0)}
 	g.timer.Stop()
-	for g.await() {
-		// Rows gather in the queue until a batch is free. All come back.
-		g.send(<-p.line.Free())
+	inFlight := make([]*stage.Batch, p.line.plan.stage.InFlight)
+	for {
+		for g.await() {
+			// Rows gather in the queue until a batch is free.
+			g.send(<-p.line.Free())
+		}
+		// All batches come back. Those that failed may leave rows to be tried again.
+		for i := range inFlight {
+			inFlight[i] = <-p.line.Free()
+		}
+		if g.retries.empty() {
+			break
+		}
+		for _, b := range inFlight {
+			p.line.Release(b)
+		}
 	}
 	g.timer.Stop()
-	for range p.line.plan.stage.InFlight {
-		<-p.line.Free()
-	}
 	close(p.queue.drained)
+	returned = true
 }
 
-// await returns when a batch is wanted: for a call, or to probe a route. It returns
-// false when the queue is closed and empty.
+// await returns true when a batch is needed: for a call, for a retry, or to probe a
+// route. It returns false when the queue is closed and empty.
 func (g *gatherer) await() bool {
 	for {
 		open := true
 		if g.call == nil {
 			g.call, open = g.queue.pop()
 		}
-		if g.call == nil && !open {
+		again := g.retrying()
+		if g.call == nil && !again && !open {
 			return false
 		}
 		if _, due := g.line.due(); due {
 			return true
 		}
 		switch {
-		case g.call == nil:
+		case g.call == nil && !again:
 			<-g.queue.wake
-		case g.refused():
+		case !again && g.refused():
 		case g.line.WorkingRoutes() == 0 && g.line.Err() == nil:
-			<-g.queue.wake // a probe is on its way, by which it is known whether to go on
+			<-g.queue.wake // the outcome of a probe, which says whether to go on
 		default:
 			if g.late = g.maxWait == 0; !g.late {
 				g.timer.Reset(g.maxWait)
@@ -74,16 +90,36 @@ func (g *gatherer) await() bool {
 	}
 }
 
-// refused drops the call where it has no chance.
+// retrying reports whether there are rows to be tried again. It ends the calls of
+// those that have no chance.
+func (g *gatherer) retrying() bool {
+	if g.retries.empty() {
+		return false
+	}
+	if g.line.Err() != nil || g.isAborted() {
+		g.failRetries()
+		return false
+	}
+	return true
+}
+
+func (g *gatherer) isAborted() bool {
+	select {
+	case <-g.aborted:
+		return true
+	default:
+		return false
+	}
+}
+
+// refused fails the call and returns true if the call has no chance.
 func (g *gatherer) refused() bool {
 	err := g.line.Err()
 	if g.call.warm {
 		err = nil
 	}
-	select {
-	case <-g.aborted:
+	if g.isAborted() {
 		err = ErrClosed
-	default:
 	}
 	if err != nil {
 		g.call.fail(err)
@@ -92,6 +128,7 @@ func (g *gatherer) refused() bool {
 	return err != nil
 }
 
+// drop gives up the call at hand, all of whose rows were sent, or which has ended.
 func (g *gatherer) drop() {
 	g.call.release()
 	g.call = nil
@@ -105,15 +142,19 @@ func (g *gatherer) send(b *stage.Batch) {
 		f = new(flight)
 		b.Tag = f
 	}
-	f.parts = f.parts[:0]
+	f.pieces = f.pieces[:0]
 	rows := 1
 	if route, due := g.line.due(); due && g.line.Probe(b, route) {
 		clear(b.Input[:g.in])
-	} else if rows = 0; g.call != nil {
+	} else {
 		g.line.Steer(b, g.line.Pick())
-		rows = g.fill(b, f)
+		if r, ok := g.retries.next(); ok {
+			rows = g.refill(b, f, r)
+		} else {
+			rows = g.fill(b, f)
+		}
 	}
-	if rows == 0 { // whoever it was for has left, or the route works again
+	if rows == 0 { // the callers have given up, or the route works again
 		g.line.Release(b)
 		return
 	}
@@ -122,32 +163,47 @@ func (g *gatherer) send(b *stage.Batch) {
 	}
 	g.counts.batches.Add(1)
 	if err := g.line.Submit(context.Background(), b); err != nil {
-		g.land(b, err) // the line is closed only after the gatherer's end
+		g.finished(b, err) // never: the line is closed after the gatherer's end
 	}
 }
 
-// land gives what came of a batch to the calls that had rows in it, and releases
-// it. For batches that were submitted it is the line's handler.
-func (p *Pipeline) land(b *stage.Batch, err error) {
+// finished hands the outcome of a batch to the calls that have rows in it, or queues
+// these rows to be tried again, and releases the batch. It is the line's handler for
+// batches that were submitted.
+func (p *Pipeline) finished(b *stage.Batch, err error) {
 	p.line.Begin(b)
 	f := b.Tag.(*flight)
+	if errors.Is(err, stage.ErrClosed) {
+		err = ErrClosed
+	}
 	if err != nil {
 		p.counts.failures.Add(1)
+		if p.worthRetrying(f, err) {
+			p.retries.add(f.pieces, err)
+			p.line.Release(b)
+			p.queue.poke()
+			return
+		}
 	}
 	values := b.Values()
-	for _, s := range f.parts {
+	for _, s := range f.pieces {
 		var own []float32
 		if err == nil {
 			own, values = values[:s.n*p.out], values[s.n*p.out:]
 		}
-		s.call.land(own, s.from, s.n, err)
+		s.call.receive(own, s.from, s.n, err)
 	}
 	p.line.Release(b)
 }
 
-// fill copies rows of calls to the batch, and returns how many.
+// fill copies rows of calls to the batch and returns how many it has copied. A call
+// with rows in the batch before lets all those go first that wait, so that a call of
+// many rows delays each other one by one batch.
 func (g *gatherer) fill(b *stage.Batch, f *flight) (rows int) {
-	for limit := g.share(); rows < limit && g.more(rows > 0); {
+	if g.call != nil && g.call.sent > 0 {
+		g.call = g.queue.rotate(g.call)
+	}
+	for limit := g.target(); rows < limit && g.more(rows > 0); {
 		c := g.call
 		n := c.rows - c.sent
 		if room := limit - rows; n > room {
@@ -156,7 +212,7 @@ func (g *gatherer) fill(b *stage.Batch, f *flight) (rows int) {
 		from := c.sent
 		sent := c.send(b.Input[rows*g.in:], n)
 		if sent {
-			f.parts = append(f.parts, part{c, from, n})
+			f.pieces = append(f.pieces, piece{c, from, n})
 			rows += n
 		}
 		if !sent || c.sent == c.rows {
@@ -166,11 +222,12 @@ func (g *gatherer) fill(b *stage.Batch, f *flight) (rows int) {
 	return rows
 }
 
-// share is about how many rows a batch takes: all that it has room for, where it
-// may wait for them, else its share of the rows that there are. As many batches
-// as there are stages and replicas, of equal size, keep them all at work; were the first to
-// take all, those who wait for it would come back all at once, and so on.
-func (g *gatherer) share() int {
+// target returns about how many rows a batch gets. If batches may wait for rows, it
+// is as many as a batch holds; else the rows there are, divided by the number of
+// stages, so that batches of equal size keep all stages at work. If the first batch
+// took all rows, those that wait for its results would come back all at once, and
+// one stage after the other would have the only batch.
+func (g *gatherer) target() int {
 	if g.maxWait > 0 {
 		return g.maxRows
 	}
@@ -178,8 +235,8 @@ func (g *gatherer) share() int {
 	return min(g.maxRows, max(1, (live+g.parts-1)/g.parts))
 }
 
-// more says whether there is a call with rows to send. It waits for one if the
-// batch has rows and may wait.
+// more reports whether there is a call with rows to send. If wait is set and the
+// batch may wait, more waits for one.
 func (g *gatherer) more(wait bool) bool {
 	for g.call == nil || g.refused() {
 		var open bool
@@ -187,7 +244,7 @@ func (g *gatherer) more(wait bool) bool {
 		if g.call != nil {
 			continue
 		}
-		if !wait || !open || g.late {
+		if !wait || !open || g.late || !g.retries.empty() {
 			return false
 		}
 		select {

@@ -82,7 +82,7 @@ func TestAHandlerSendsTheNextBatch(t *testing.T) {
 				}
 			})
 			<-closing
-			require.NoError(t, line.Close())
+			require.NoError(t, line.Shutdown(t.Context()))
 			submitting.Wait()
 			assert.Equal(t, sent.Load(), finished.Load())
 			assert.Len(t, line.Free(), plan.InFlight()*plan.Routes(), "all are back")
@@ -149,33 +149,38 @@ func TestAHandlerThatPanics(t *testing.T) {
 	faults := map[string]func(){"panic": func() { panic("oh dear") }, "goexit": runtime.Goexit}
 	want := map[string]string{"panic": "panic: oh dear", "goexit": "called runtime.Goexit"}
 	const variable = "LEAT_TEST_HANDLER"
-	for _, where := range []string{"handler", "observer"} {
+	places := []string{"handler", "worked", "filled", "emptied"}
+	for _, where := range places {
 		for name, fault := range faults {
-			if os.Getenv(variable) == where+name {
-				plan, err := pipeline.NewPlan(t.Context(), doubling(1), pipeline.WithDevices("cpu"),
-					pipeline.WithObserver(worker(func() {
-						if where == "observer" {
-							fault()
-						}
-					})))
+			if os.Getenv(variable) != where+name {
+				continue
+			}
+			observer := telling(func(method string) {
+				if method == where {
+					fault()
+				}
+			})
+			if where != "handler" {
+				p, err := pipeline.New(t.Context(), mixing(1, 1), pipeline.WithInput(1), pipeline.WithDevices("cpu"), pipeline.WithObserver(observer))
 				require.NoError(t, err)
-				line, err := plan.Start(t.Context(), pipeline.Handler{Finished: func(*stage.Batch) {
-					if where == "handler" {
-						fault()
-					}
-				}})
-				require.NoError(t, err)
-				b := <-line.Free()
-				b.Header.Append(1, 0, 0, true)
-				require.NoError(t, line.Submit(t.Context(), b))
+				_, err = p.Do(t.Context(), make([]float32, 1))
+				assert.NoError(t, err)
 				<-time.After(time.Minute)
 			}
+			plan, err := pipeline.NewPlan(t.Context(), doubling(1), pipeline.WithDevices("cpu"))
+			require.NoError(t, err)
+			line, err := plan.Start(t.Context(), pipeline.Handler{Finished: func(*stage.Batch) { fault() }})
+			require.NoError(t, err)
+			b := <-line.Free()
+			b.Header.Append(1, 0, 0, true)
+			require.NoError(t, line.Submit(t.Context(), b))
+			<-time.After(time.Minute)
 		}
 	}
 	if os.Getenv(variable) != "" {
 		return
 	}
-	for _, where := range []string{"handler", "observer"} {
+	for _, where := range places {
 		for name := range faults {
 			c := exec.Command(os.Args[0], "-test.run=^TestAHandlerThatPanics$")
 			c.Env = append(os.Environ(), variable+"="+where+name)
@@ -186,10 +191,3 @@ func TestAHandlerThatPanics(t *testing.T) {
 		}
 	}
 }
-
-// worker is an observer that is told of work alone.
-type worker func()
-
-func (worker) Filled(pipeline.Handling)  {}
-func (w worker) Worked(stage.Work)       { w() }
-func (worker) Emptied(pipeline.Handling) {}

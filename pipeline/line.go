@@ -9,7 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/internal/goroutine"
 	"github.com/leat-dev/leat/packer"
 	"github.com/leat-dev/leat/pipeline/histogram"
 	"github.com/leat-dev/leat/stage"
@@ -42,11 +45,14 @@ type Line struct {
 	numbers atomic.Uint64 // of batches
 	rows    *histogram.Histogram[int]
 
-	mu     sync.RWMutex // held for reading while a batch is sent
-	closed bool
+	depth int // of the links into the first stage
+
+	inside goroutine.Set // the line's own goroutines and its user's
+	mu     sync.RWMutex  // held for reading while a batch is sent
+	closed atomic.Bool   // no more batches are accepted
 	once   sync.Once
+	over   chan struct{} // closed when all has ended, with
 	failed error
-	depth  int // of the links into the first stage
 }
 
 // Handler is what a Line calls. Its functions may be called from several goroutines
@@ -73,7 +79,9 @@ type Handler struct {
 	Room func(route int)
 }
 
-var starting sync.Mutex
+// starting is held while a plan is started: two that were planned at the same time
+// must not both fill a budget.
+var starting = semaphore.NewWeighted(1)
 
 // stillFits says whether the budgets hold what the plan needs beside what other
 // pipelines of the process have taken since it was made.
@@ -99,8 +107,10 @@ func (p *Plan) Start(ctx context.Context, h Handler) (_ *Line, err error) {
 	if p.config.Imagined {
 		return nil, errors.New("a plan for imagined devices can't be started")
 	}
-	starting.Lock() // two that were planned at the same time must not both fill a budget
-	defer starting.Unlock()
+	if err := starting.Acquire(ctx, 1); err != nil {
+		return nil, fmt.Errorf("waiting for another plan to start: %w", err)
+	}
+	defer starting.Release(1)
 	if err := p.stillFits(); err != nil {
 		return nil, err
 	}
@@ -113,6 +123,7 @@ func (p *Plan) Start(ctx context.Context, h Handler) (_ *Line, err error) {
 		free:    make(chan *stage.Batch, n),
 		traffic: stage.NewTraffic(),
 		rows:    histogram.New(histogram.Rows()),
+		over:    make(chan struct{}),
 	}
 	l.routes = newRoutes(p, l.log, h.Changed)
 	started := false
@@ -202,7 +213,7 @@ func (l *Line) Submit(ctx context.Context, b *stage.Batch) error {
 // WithQueue(0) there is room only at moments when the stage waits for a batch, and
 // Room is not called.
 func (l *Line) TrySubmit(b *stage.Batch) (sent bool, err error) {
-	if !l.mu.TryRLock() { // only Close locks it
+	if !l.mu.TryRLock() { // only end locks it
 		return false, ErrClosed
 	}
 	defer l.mu.RUnlock()
@@ -217,7 +228,7 @@ func (l *Line) TrySubmit(b *stage.Batch) (sent bool, err error) {
 
 // enter makes a batch ready to be sent.
 func (l *Line) enter(b *stage.Batch) error {
-	if l.closed {
+	if l.closed.Load() {
 		return ErrClosed
 	}
 	if b.Route < 0 || b.Route >= l.plan.routes {
@@ -301,26 +312,98 @@ func (l *Line) Stats() []StageStats {
 	return stats
 }
 
-// Close lets the batches in flight finish, then ends the stages and frees their
-// devices. When it returns, the handler has been called for every submitted batch
-// and is not called any more; results that are still held are no longer valid.
-// It may be called more than once; each call returns when all is ended. The handler
-// may not call it.
+// Shutdown accepts no more batches, waits until those in flight have finished, and then
+// ends the stages and frees their devices. When it has returned nil, or what freeing
+// them failed with, the handler has been called for every submitted batch and is not
+// called again, and results that are still held are no longer valid.
+//
+// If ctx ends before, Shutdown returns ctx's error. The line ends all the same; call
+// Shutdown or Close to wait for it. A layer, an observer or the handler, for which the
+// end of the line waits, gets an error at once.
+func (l *Line) Shutdown(ctx context.Context) error {
+	l.begin()
+	return l.wait(ctx)
+}
+
+// Close is Shutdown, except that batches in flight fail, with an error that wraps
+// [stage.ErrClosed], at the next stage that receives them. It waits for layers at work,
+// and may be called while Shutdown waits, or again.
 func (l *Line) Close() error {
-	l.once.Do(func() {
-		l.mu.Lock()
-		l.closed = true
-		l.mu.Unlock()
-		for _, first := range l.links[0] {
-			first.Close()
+	l.abort()
+	return l.Shutdown(context.Background())
+}
+
+// abort makes the batches in flight fail at the next stage.
+func (l *Line) abort() {
+	for _, replicas := range l.stages {
+		for _, s := range replicas {
+			s.Abort()
 		}
-		l.running.Wait()
-		l.routes.close()
-		l.stop()
-		l.failed = l.release()
-		l.log.Debug("pipeline closed", "error", l.failed)
+	}
+}
+
+// begin begins to end the line.
+func (l *Line) begin() {
+	l.once.Do(func() {
+		l.closed.Store(true)
+		go l.end() // it ends with the last layer at work
 	})
-	return l.failed
+}
+
+// end ends the line when its batches have finished.
+func (l *Line) end() {
+	l.mu.Lock() // until nobody sends any more
+	l.mu.Unlock()
+	for _, first := range l.links[0] {
+		first.Close()
+	}
+	l.running.Wait()
+	l.routes.close()
+	l.stop()
+	l.failed = l.release()
+	l.log.Debug("pipeline closed", "error", l.failed)
+	close(l.over)
+}
+
+// wait waits until the line has ended.
+func (l *Line) wait(ctx context.Context) error { return waitFor(ctx, l.over, l.isInside, &l.failed) }
+
+// isInside reports whether the end of the line waits for the calling goroutine.
+func (l *Line) isInside() bool {
+	if l.inside.Current() {
+		return true
+	}
+	for _, replicas := range l.stages {
+		for _, s := range replicas {
+			if s.Inside() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// errInside is the error of a layer, an observer or a handler that waits for its own
+// end.
+var errInside = errors.New("closing a pipeline from one of its own layers, observers or handlers: it ends when they have returned, and can't be waited for there")
+
+// waitFor returns *err when over is closed, or ctx's error when ctx ends before. A
+// goroutine for which over waits gets errInside.
+func waitFor(ctx context.Context, over <-chan struct{}, inside func() bool, err *error) error {
+	select {
+	case <-over:
+		return *err
+	default:
+	}
+	if inside() {
+		return errInside
+	}
+	select {
+	case <-over:
+		return *err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func (l *Line) release() error {

@@ -131,13 +131,14 @@ func TestBusyIsTheTimeOnTheDevice(t *testing.T) {
 	assert.LessOrEqual(t, busy, time.Since(began))
 }
 
-func TestCloseLetsBatchesComeOut(t *testing.T) {
+func TestShutdownLetsBatchesComeOut(t *testing.T) {
 	p, err := start(t, doubling(4), pipeline.WithDevices(stagetest.Devices(t, "cpu/2")), pipeline.WithInFlight(3), pipeline.WithMaxBatch(4))
 	require.NoError(t, err)
 	for i := range 3 {
 		send(t, p, int32(i))
 	}
-	require.NoError(t, p.Close())
+	require.NoError(t, p.Shutdown(t.Context()))
+	require.NoError(t, p.Shutdown(t.Context()))
 	require.NoError(t, p.Close())
 	for i := range 3 {
 		b := <-p.Done()

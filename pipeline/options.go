@@ -46,6 +46,16 @@ func WithAhead(rows int) Option {
 	return func(c *Config) error { c.Ahead = rows; return positive("rows ahead", rows, 0) }
 }
 
+// WithIsolation sets whether a batch with rows of several calls that fails, because a
+// layer returned an error, panicked or ended its goroutine, is tried again in halves,
+// so that only those calls fail whose rows make it fail. The default is true. Of a
+// batch with rows of n calls come fewer than 2n further ones, and the rows of a call
+// are computed at most 1+log2(n) times. Turn it off if a layer may not compute a row
+// twice: then all calls with rows in such a batch fail.
+func WithIsolation(on bool) Option {
+	return func(c *Config) error { c.Isolate = on; return nil }
+}
+
 // WithFailureLimit sets how many batches may fail one after the other before the
 // pipeline tries a row of its own, and is failing if that fails too; see
 // FailingError. The default is DefaultFailureLimit, 0 means no limit.

@@ -52,6 +52,9 @@ type Pipeline struct {
 	maxWait time.Duration
 	ahead   int
 
+	isolate bool // a failed batch is tried again in halves
+	retries retries
+
 	live    atomic.Int64 // rows of calls that haven't ended
 	counts  counts
 	aborted chan struct{}
@@ -62,7 +65,7 @@ type Pipeline struct {
 	failed  error
 }
 
-type counts struct{ calls, batches, failures atomic.Int64 }
+type counts struct{ calls, batches, failures, retries atomic.Int64 }
 
 // New plans a pipeline for the layers and opens it; see NewPlan and Open. The
 // options must give the width of a row with WithInput.
@@ -94,6 +97,7 @@ func Open(ctx context.Context, plan *Plan) (*Pipeline, error) {
 		parts:   min(plan.standing(), plan.stage.InFlight),
 		maxWait: c.MaxWait,
 		ahead:   c.Ahead,
+		isolate: c.Isolate,
 		aborted: make(chan struct{}),
 		over:    make(chan struct{}),
 	}
@@ -102,7 +106,7 @@ func Open(ctx context.Context, plan *Plan) (*Pipeline, error) {
 	}
 	var err error
 	p.line, err = plan.Start(ctx, Handler{
-		Finished: func(b *stage.Batch) { p.land(b, b.Err()) },
+		Finished: func(b *stage.Batch) { p.finished(b, b.Err()) },
 		Changed:  func(int) { p.queue.poke() },
 	})
 	if err != nil {
@@ -127,7 +131,7 @@ func (p *Pipeline) Output() int { return p.out }
 // one of them ended with. They are sent also while the pipeline is failing, which
 // works again when they pass.
 func (p *Pipeline) Warmup(ctx context.Context) error {
-	c := p.queue.take()
+	c := p.queue.unused()
 	c.pipeline, c.warm, c.rows = p, true, p.line.plan.stage.InFlight*p.maxRows
 	return p.run(ctx, c, true)
 }
@@ -146,6 +150,7 @@ type Stats struct {
 	Calls    int64                   // that were taken
 	Batches  int64                   // that were sent
 	Failures int64                   // batches that failed
+	Retries  int64                   // batches, among those sent, of rows whose batch had failed; see WithIsolation
 	Waiting  int                     // calls that wait for their turn now
 	Rows     histogram.Snapshot[int] // that batches had
 	Stages   []StageStats
@@ -157,37 +162,46 @@ func (p *Pipeline) Stats() Stats {
 		Calls:    p.counts.calls.Load(),
 		Batches:  p.counts.batches.Load(),
 		Failures: p.counts.failures.Load(),
-		Waiting:  len(p.queue.places),
+		Retries:  p.counts.retries.Load(),
+		Waiting:  len(p.queue.room),
 		Rows:     p.line.BatchRows(),
 		Stages:   p.line.Stats(),
 	}
 }
 
-// Close takes no more calls, which get ErrClosed, lets those that were taken come
-// to their ends, and frees all that the pipeline holds. It may be called more
-// than once; each call returns when all is ended.
-func (p *Pipeline) Close() error {
+// Shutdown accepts no more calls, which get ErrClosed, waits until those that it has
+// accepted have ended, and frees all that the pipeline holds. It returns nil, or what
+// freeing failed with.
+//
+// If ctx ends before, Shutdown returns ctx's error. The calls go on and the pipeline
+// ends after them; call Close to end them, or Shutdown to wait again. A layer or an
+// observer of the pipeline, for which its end waits, gets an error at once.
+func (p *Pipeline) Shutdown(ctx context.Context) error {
 	if p.queue.close() {
-		p.failed = p.finish()
-		close(p.over)
+		go func() { // it ends with the last layer at work
+			p.failed = p.finish()
+			close(p.over)
+		}()
 	}
-	<-p.over
-	return p.failed
+	return waitFor(ctx, p.over, p.line.isInside, &p.failed)
 }
 
-// Abort ends all calls with ErrClosed, those whose rows are on their way
-// included, waits until the stages have let go of these, and frees all that the
-// pipeline holds. It may be called more than once, and while Close waits.
-func (p *Pipeline) Abort() error {
-	p.abort.Do(func() { close(p.aborted) })
-	return p.Close()
+// Close ends all calls with ErrClosed, also those whose rows are in a stage, and frees
+// all that the pipeline holds. It waits for layers at work, but not for callers. It may
+// be called more than once, and while Shutdown waits.
+func (p *Pipeline) Close() error {
+	p.abort.Do(func() {
+		close(p.aborted)
+		p.line.abort()
+	})
+	return p.Shutdown(context.Background())
 }
 
-// finish ends the goroutines, the gatherer's first: it returns when every batch
-// has come back and its values are with the callers.
+// finish ends the goroutines, the gatherer's first: when it has ended, every batch has
+// come back and its results are with the callers.
 func (p *Pipeline) finish() error {
 	<-p.queue.drained
-	err := p.line.Close()
+	err := p.line.Shutdown(context.Background())
 	p.running.Wait()
 	return err
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -101,4 +103,67 @@ type exits struct{ stage.Layer }
 func (exits) Load(context.Context, kernels.Queue, stage.Config) (stage.Runner, error) {
 	runtime.Goexit()
 	return nil, nil
+}
+
+// reads is a layer that says how wide the rows are that it reads.
+type reads struct {
+	stage.Layer
+	width int
+}
+
+func (l reads) Shape() stage.Shape {
+	s := l.Layer.Shape()
+	s.Input = l.width
+	return s
+}
+
+func TestLayersThatDoNotFitEachOther(t *testing.T) {
+	layers := mixing(3, 4, 5)
+	layers[0], layers[1] = reads{layers[0], 3}, reads{layers[1], 4}
+	open(t, layers, pipeline.WithInput(3), pipeline.WithDevices("cpu"))
+	for want, c := range map[string]struct {
+		layers []stage.Layer
+		input  int
+	}{
+		"block 0 reads rows of 3 numbers, and the input has rows of 2": {layers, 2},
+		"block 1 reads rows of 4 numbers, and the input has rows of 3": {layers[1:], 3},
+		`layers 0 and 2 are both called "block 0"`:                     {append(layers[:2:2], mixing(5, 3)...), 3},
+	} {
+		_, err := pipeline.New(t.Context(), c.layers, pipeline.WithInput(c.input), pipeline.WithDevices("cpu"))
+		assert.ErrorContains(t, err, want)
+	}
+	_, err := pipeline.New(t.Context(), []stage.Layer{&stagetest.Rows{Called: "wide", Width: 1 << 60}}, pipeline.WithInput(3), pipeline.WithDevices("cpu"))
+	assert.ErrorContains(t, err, "wide: a row of its output has 1152921504606846976 numbers")
+}
+
+// loads is a layer whose loading waits until the test lets it go on.
+type loads struct {
+	stage.Layer
+	loading, goOn chan struct{}
+}
+
+func (l loads) Load(ctx context.Context, q kernels.Queue, c stage.Config) (stage.Runner, error) {
+	close(l.loading)
+	<-l.goOn
+	return l.Layer.Load(ctx, q, c)
+}
+
+// The end of a context ends the wait for another pipeline that is being loaded.
+func TestStartingWaitsNoLongerThanItsContext(t *testing.T) {
+	slow := loads{mixing(1, 1)[0], make(chan struct{}), make(chan struct{})}
+	var starting sync.WaitGroup
+	starting.Go(func() {
+		p, err := pipeline.New(t.Context(), []stage.Layer{slow}, pipeline.WithInput(1), pipeline.WithDevices("cpu"))
+		if assert.NoError(t, err) {
+			assert.NoError(t, p.Close())
+		}
+	})
+	<-slow.loading
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	_, err := pipeline.New(ctx, mixing(1, 1), pipeline.WithInput(1), pipeline.WithDevices("cpu"))
+	assert.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.ErrorContains(t, err, "waiting for another plan to start")
+	close(slow.goOn)
+	starting.Wait()
 }

@@ -2,60 +2,73 @@ package pipeline
 
 import "sync"
 
-// queue is the calls that wait for their turn, first come, first served. A caller
-// that gives up takes its call out, so that a queue full of the dead is empty.
+// queue holds the calls that wait for their turn, in the order in which they came. A
+// caller that gives up removes its call, so that abandoned calls occupy no room.
 type queue struct {
-	places  chan struct{} // holds one a waiting call
-	wake    chan struct{} // holds one: there is something for the gatherer
-	closing chan struct{} // closed: nothing more is taken
+	room    chan struct{} // holds one value for each waiting call
+	wake    chan struct{} // holds one value while there may be something for the gatherer to do
+	closing chan struct{} // closed when the queue accepts no more calls
 	drained chan struct{} // closed by the gatherer when it has ended
 
 	mu          sync.Mutex
 	first, last *call
-	spare       *call // ended calls, for use again: a list by next
+	spare       *call // calls to be used again, linked by next
 	closed      bool
 }
 
-func newQueue(places int) queue {
+func newQueue(room int) queue {
 	return queue{
-		places:  make(chan struct{}, places),
+		room:    make(chan struct{}, room),
 		wake:    make(chan struct{}, 1),
 		closing: make(chan struct{}),
 		drained: make(chan struct{}),
 	}
 }
 
-// push queues a call that has a place, and counts the queue among those that hold
-// it; false if the queue is closed.
+// push appends a call for which the caller has sent to room; the caller's reference
+// becomes the queue's. It returns false, and does nothing, if the queue is closed.
 func (q *queue) push(c *call) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
 		return false
 	}
-	c.waiting, c.before, c.next = true, q.last, nil
-	if q.last == nil {
-		q.first = c
+	if q.first == nil {
 		q.poke()
-	} else {
-		q.last.next = c
 	}
-	q.last = c
+	q.link(c)
 	return true
 }
 
-// pop takes the first call out. It returns nil where none waits; open says that
-// there may be one later.
+// pop removes the first call and returns it with the queue's reference, or nil if
+// the queue is empty. open reports whether calls may still come.
 func (q *queue) pop() (c *call, open bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if c = q.first; c != nil {
 		q.unlink(c)
+		<-q.room
 	}
 	return c, !q.closed
 }
 
-// remove takes a call out, if it still waits.
+// rotate appends c, which was popped before, and pops the first call in its place; it
+// returns c itself if the queue is empty. c gets the room of the call that leaves, so
+// that rotate never waits for room.
+func (q *queue) rotate(c *call) *call {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	first := q.first
+	if first == nil {
+		return c
+	}
+	q.unlink(first)
+	q.link(c)
+	return first
+}
+
+// remove removes a call, whose reference is then the caller's. It returns false if
+// the call isn't in the queue.
 func (q *queue) remove(c *call) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -63,7 +76,18 @@ func (q *queue) remove(c *call) bool {
 		return false
 	}
 	q.unlink(c)
+	<-q.room
 	return true
+}
+
+func (q *queue) link(c *call) {
+	c.waiting, c.before, c.next = true, q.last, nil
+	if q.last == nil {
+		q.first = c
+	} else {
+		q.last.next = c
+	}
+	q.last = c
 }
 
 func (q *queue) unlink(c *call) {
@@ -78,10 +102,9 @@ func (q *queue) unlink(c *call) {
 		c.next.before = c.before
 	}
 	c.waiting, c.before, c.next = false, nil, nil
-	<-q.places
 }
 
-// poke has the gatherer look.
+// poke wakes the gatherer.
 func (q *queue) poke() {
 	select {
 	case q.wake <- struct{}{}:
@@ -89,7 +112,8 @@ func (q *queue) poke() {
 	}
 }
 
-// close has the queue take nothing more; false if it was closed before.
+// close makes the queue accept no more calls. It returns false if the queue was
+// closed before.
 func (q *queue) close() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -108,8 +132,8 @@ func (q *queue) isClosed() bool {
 	return q.closed
 }
 
-// take returns a call that is nobody's, which the caller holds.
-func (q *queue) take() *call {
+// unused returns a call that nobody else refers to, with one reference.
+func (q *queue) unused() *call {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	c := q.spare
@@ -118,13 +142,13 @@ func (q *queue) take() *call {
 	} else {
 		q.spare = c.next
 	}
-	c.next, c.holders = nil, 1
+	c.next, c.references = nil, 1
 	return c
 }
 
-// put takes back a call that nobody holds any more.
-func (q *queue) put(c *call) {
-	c.request, c.place, c.progress = request{}, place{}, progress{}
+// recycle takes back a call without references.
+func (q *queue) recycle(c *call) {
+	c.request, c.position, c.progress = request{}, position{}, progress{}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	c.next, q.spare = q.spare, c

@@ -263,7 +263,7 @@ func TestAReplicaThatHangsHoldsUpItsRoutesOnly(t *testing.T) {
 	}
 }
 
-func TestCloseWithManySenders(t *testing.T) {
+func TestShutdownWithManySenders(t *testing.T) {
 	for _, counts := range [][]int{{4, 1}, {1, 4}, {4, 2, 4}, {3, 2, 6, 1}} {
 		l, err := start(t, marking(len(counts)), pipeline.WithDevices(stagetest.Devices(t, replicated(counts...))), pipeline.WithMaxBatch(4))
 		require.NoError(t, err)
@@ -273,7 +273,7 @@ func TestCloseWithManySenders(t *testing.T) {
 			sending.Go(func() { submit(t, l, i%l.Plan().Routes(), int32(i)) })
 		}
 		sending.Wait()
-		require.NoError(t, l.Close())
+		require.NoError(t, l.Shutdown(t.Context()))
 		for range n {
 			b, open := <-l.Done()
 			require.True(t, open)

@@ -34,6 +34,9 @@ func Survey(ctx context.Context, layers []stage.Layer, options ...Option) (*Site
 	if len(layers) == 0 {
 		return nil, errors.New("a pipeline of no layers")
 	}
+	if err := stage.Check(layers, c.Input); err != nil {
+		return nil, err
+	}
 	s := &Site{layers: layers, config: c}
 	switch {
 	case c.Placement != "":
@@ -67,7 +70,7 @@ func (s *Site) listed() error {
 // measure fills in the speeds of the places, where there is something to
 // balance and the list doesn't give them.
 func (s *Site) measure(ctx context.Context) error {
-	if s.config.Pack != Balanced || len(s.places) < 2 {
+	if !s.config.Calibrate || s.config.Pack != Balanced || len(s.places) < 2 {
 		return nil
 	}
 	var each []*device.Place
@@ -84,7 +87,7 @@ func (s *Site) measure(ctx context.Context) error {
 		}
 		infos = append(infos, at.Info)
 	}
-	infos, err := calibrate.Load(ctx, infos)
+	infos, err := calibrate.Load(ctx, s.config.RatesDir, infos)
 	for i, info := range infos {
 		each[i].Info = info
 	}

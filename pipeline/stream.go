@@ -6,60 +6,93 @@ import (
 	"iter"
 	"runtime"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 )
 
-// Map takes a stream of elements through the pipeline and yields their results
-// in order. An element is rows as for Do; its result is a slice that is the
-// loop's. It may not be changed until its result, or the loop's end, has come.
+// Map passes the elements of xs through the pipeline and yields their results in
+// order. An element is rows as for Do, and may not be changed until its result has been
+// yielded or the loop has ended. The loop owns the results. Ranging over Map again
+// reads xs again.
 //
-// xs is read ahead of the loop, as far as WithAhead says, on a goroutine of its
-// own that ends before the loop does: an xs that blocks should end with ctx. An
-// error of xs is yielded in its place, and so is an element's own error; both are
-// followed by what xs yields next. The end of ctx, or of the pipeline (ErrClosed),
-// is yielded as the last thing. Leaving the loop early leaves nothing behind.
-func (p *Pipeline) Map(ctx context.Context, xs iter.Seq2[[]float32, error]) iter.Seq2[[]float32, error] {
+// Elements are read ahead of the loop, as many rows as WithAhead says, so that a loop
+// that is slow holds a bounded number of rows. The error of an element is yielded in
+// the place of its result, and further results follow. When ctx ends, or the pipeline
+// is closed, ctx's error or ErrClosed is yielded as the last element.
+//
+// A goroutine of Map's own reads xs, and has ended when the loop ends. However, if the
+// loop ends while xs blocks, Map waits no longer than a second for it; the goroutine
+// then ends when xs returns or yields, which has no effect. An xs that may block for
+// long should return when a context ends that the caller cancels after the loop. If xs
+// panics or calls runtime.Goexit, so does the loop.
+func (p *Pipeline) Map(ctx context.Context, xs iter.Seq[[]float32]) iter.Seq2[[]float32, error] {
+	return p.MapErr(ctx, withoutErrors(xs))
+}
+
+// MapErr is Map for a source that may fail: an error that xs yields is yielded in the
+// place of the element's result, and what xs yields next follows.
+func (p *Pipeline) MapErr(ctx context.Context, xs iter.Seq2[[]float32, error]) iter.Seq2[[]float32, error] {
 	return func(yield func([]float32, error) bool) {
 		p.stream(ctx, xs, true, func(r Result, err error) bool { return yield(r.Y, err) })
 	}
 }
 
-// MapUnordered is Map that yields results as they finish, each with its element.
-func (p *Pipeline) MapUnordered(ctx context.Context, xs iter.Seq2[[]float32, error]) iter.Seq2[Result, error] {
+// MapUnordered is Map that yields results in the order in which they are ready, each
+// with its element.
+func (p *Pipeline) MapUnordered(ctx context.Context, xs iter.Seq[[]float32]) iter.Seq2[Result, error] {
+	return p.MapUnorderedErr(ctx, withoutErrors(xs))
+}
+
+// MapUnorderedErr is MapUnordered for a source that may fail, as MapErr is Map.
+func (p *Pipeline) MapUnorderedErr(ctx context.Context, xs iter.Seq2[[]float32, error]) iter.Seq2[Result, error] {
 	return func(yield func(Result, error) bool) { p.stream(ctx, xs, false, yield) }
 }
 
-// Result is what came of one element of a stream.
-type Result struct {
-	Index int // of the element, from 0
-	X     []float32
-	Y     []float32 // nil with an error
+func withoutErrors(xs iter.Seq[[]float32]) iter.Seq2[[]float32, error] {
+	return func(yield func([]float32, error) bool) {
+		for x := range xs {
+			if !yield(x, nil) {
+				return
+			}
+		}
+	}
 }
 
-// stream is one loop of Map: the calls of its elements, from when they are read
-// to when they are yielded.
+// Result is the result of one element of a stream.
+type Result struct {
+	Index int       // of the element, from 0
+	X     []float32 // the element; nil if the source yielded an error
+	Y     []float32 // its result; nil with an error
+}
+
+// stream is one loop over a Map: the calls of its elements, from when they are read to
+// when their results are yielded.
 type stream struct {
 	pipeline *Pipeline
 	ordered  bool
-	ahead    *semaphore.Weighted // rows
-	wake     chan struct{}       // holds one: look again
-	ended    chan struct{}       // closed when the reading has ended
-	how      how
+	ahead    *semaphore.Weighted // rows that may still be read ahead
+	wake     chan struct{}       // holds one value when the loop should look again
+	ended    chan struct{}       // closed when the reading goroutine ends
+	how      how                 // it ended
 
 	mu    sync.Mutex
-	live  map[*call]struct{} // calls not yielded
-	ready []*call            // those in the order in which they are
-	read  bool               // all
+	live  map[*call]struct{} // calls whose results have not been yielded
+	ready []*call            // ordered: the same in their order; else those that have ended
+	read  bool               // xs has ended
+	cut   bool               // before its end, because ctx ended
 	left  bool               // the loop has ended
-	cut   bool               // not to xs's end: ctx ended
+	alone bool               // and doesn't wait for xs any more
 }
 
-// how the reading ended.
+// how says how xs ended.
 type how struct {
 	returned bool
 	panicked any
 }
+
+// patience is how long a loop that ends waits for a source that blocks.
+const patience = time.Second
 
 func (p *Pipeline) stream(ctx context.Context, xs iter.Seq2[[]float32, error], ordered bool, yield func(Result, error) bool) {
 	s := &stream{
@@ -93,7 +126,8 @@ func (p *Pipeline) stream(ctx context.Context, xs iter.Seq2[[]float32, error], o
 	}
 }
 
-// next returns the next call to yield, which has ended; nil after the last one.
+// next waits for the next call to yield and returns it when it has ended. It returns
+// nil after the last one.
 func (s *stream) next(ctx context.Context) (*call, error) {
 	for {
 		s.mu.Lock()
@@ -126,7 +160,7 @@ func (s *stream) next(ctx context.Context) (*call, error) {
 	}
 }
 
-// yielded gives up a call that has ended.
+// yielded drops a call whose result is about to be yielded.
 func (s *stream) yielded(c *call) {
 	s.ahead.Release(s.weight(c.rows))
 	s.mu.Lock()
@@ -135,11 +169,13 @@ func (s *stream) yielded(c *call) {
 	c.release()
 }
 
-// weight is what an element counts of the rows ahead.
+// weight returns what an element counts of the rows ahead. One of more rows than may
+// be read ahead goes alone, and one without rows counts as one.
 func (s *stream) weight(rows int) int64 { return int64(min(max(1, rows), s.pipeline.ahead)) }
 
-// readAll is the goroutine that reads the elements. How xs ends it, by a panic or
-// by runtime.Goexit too, goes on in the loop.
+// readAll reads the elements, on a goroutine of its own. If xs panics, or calls
+// runtime.Goexit, the loop does the same; if the loop has ended already, the panic ends
+// the program as any other.
 func (s *stream) readAll(ctx context.Context, xs iter.Seq2[[]float32, error]) {
 	defer close(s.ended)
 	defer func() {
@@ -148,7 +184,11 @@ func (s *stream) readAll(ctx context.Context, xs iter.Seq2[[]float32, error]) {
 		}
 		s.mu.Lock()
 		s.read = true
+		alone := s.alone
 		s.mu.Unlock()
+		if alone && s.how.panicked != nil {
+			panic(s.how.panicked)
+		}
 		s.poke()
 	}()
 	index := 0
@@ -161,7 +201,7 @@ func (s *stream) readAll(ctx context.Context, xs iter.Seq2[[]float32, error]) {
 	s.how.returned = true
 }
 
-// add sends an element on its way, and says whether to read on.
+// add queues an element and reports whether to read on.
 func (s *stream) add(ctx context.Context, x []float32, index int, err error) bool {
 	p, rows := s.pipeline, 0
 	if err == nil {
@@ -188,19 +228,19 @@ func (s *stream) add(ctx context.Context, x []float32, index int, err error) boo
 			return true
 		}
 	}
-	c.fail(err) // or ends it well, where it has no rows
+	c.fail(err) // with nil if it has no rows
 	return !errors.Is(err, ErrClosed) && ctx.Err() == nil
 }
 
-// take makes a call one of the loop's, which then holds it; false if that has
-// ended.
+// take adds a call, with a reference, to those of the loop. It returns false if the loop
+// has ended.
 func (s *stream) take(c *call) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.left {
 		return false
 	}
-	c.hold()
+	c.retain()
 	s.live[c] = struct{}{}
 	if s.ordered {
 		s.ready = append(s.ready, c)
@@ -208,7 +248,7 @@ func (s *stream) take(c *call) bool {
 	return true
 }
 
-// finished says that a call has ended, whose turn it then is.
+// finished notes that a call has ended whose result may be yielded now.
 func (s *stream) finished(c *call) {
 	s.mu.Lock()
 	s.ready = append(s.ready, c)
@@ -223,8 +263,8 @@ func (s *stream) poke() {
 	}
 }
 
-// leave ends the loop: no call's memory is touched afterwards, and the reading
-// has ended.
+// leave ends the loop. Afterwards the memory of no call is touched, and xs has ended
+// unless it blocks.
 func (s *stream) leave(stop context.CancelFunc) {
 	stop()
 	s.mu.Lock()
@@ -233,13 +273,39 @@ func (s *stream) leave(stop context.CancelFunc) {
 	s.live = nil
 	s.mu.Unlock()
 	for c := range live {
-		c.leave(nil)
+		c.giveUp(nil)
 	}
-	<-s.ended
+	if !s.wait() {
+		return
+	}
 	if s.how.panicked != nil {
 		panic(s.how.panicked)
 	}
 	if !s.how.returned {
 		runtime.Goexit()
 	}
+}
+
+// wait waits for the reading goroutine. It returns false if xs blocks.
+func (s *stream) wait() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-s.ended:
+		return true
+	case <-timer.C:
+	}
+	s.mu.Lock()
+	s.alone = !s.read
+	alone := s.alone
+	s.mu.Unlock()
+	if !alone {
+		<-s.ended
+	}
+	return !alone
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -41,7 +42,7 @@ func TestMapIsInOrder(t *testing.T) {
 		p := open(t, layers, pipeline.WithInput(3), pipeline.WithDevices(stagetest.Devices(t, "cpu/2")), pipeline.WithMaxBatch(16), pipeline.WithBacklog(3), pipeline.WithAhead(ahead))
 		for range 2 { // a stream can be taken again
 			next, stop := iter.Pull2(elements(300, 3))
-			for y, err := range p.Map(t.Context(), elements(300, 3)) {
+			for y, err := range p.MapErr(t.Context(), elements(300, 3)) {
 				x, failed, ok := next()
 				require.True(t, ok)
 				require.Equal(t, failed, err)
@@ -70,7 +71,7 @@ func TestMapUnorderedPairsResultsWithElements(t *testing.T) {
 		all = append(all, element{x, err})
 	}
 	seen := map[int]bool{}
-	for r, err := range p.MapUnordered(t.Context(), elements(300, 3)) {
+	for r, err := range p.MapUnorderedErr(t.Context(), elements(300, 3)) {
 		require.Equal(t, all[r.Index].err, err)
 		assert.False(t, seen[r.Index])
 		seen[r.Index] = true
@@ -83,10 +84,10 @@ func TestMapUnorderedPairsResultsWithElements(t *testing.T) {
 }
 
 // rows yields elements of one row that hold their number.
-func rows(read *atomic.Int64) iter.Seq2[[]float32, error] {
-	return func(yield func([]float32, error) bool) {
+func rows(read *atomic.Int64) iter.Seq[[]float32] {
+	return func(yield func([]float32) bool) {
 		for {
-			if i := read.Add(1) - 1; !yield([]float32{float32(i)}, nil) {
+			if i := read.Add(1) - 1; !yield([]float32{float32(i)}) {
 				return
 			}
 		}
@@ -152,7 +153,7 @@ func TestMapReadsAheadSoFarAndLeavesNothing(t *testing.T) {
 			}()
 			synctest.Wait()
 			closed := make(chan error)
-			go func() { closed <- p.Abort() }()
+			go func() { closed <- p.Close() }()
 			<-ended
 			pass <- nil // what is stuck
 			require.NoError(t, <-closed)
@@ -165,9 +166,9 @@ func TestMapWithAnInputThatNeedsItsResults(t *testing.T) {
 	p := open(t, mixing(1, 1), pipeline.WithInput(1), pipeline.WithDevices(stagetest.Devices(t, "cpu")))
 	answers := make(chan float32, 1)
 	answers <- 1
-	talk := func(yield func([]float32, error) bool) {
+	talk := func(yield func([]float32) bool) {
 		for range 10 {
-			if !yield([]float32{<-answers}, nil) {
+			if !yield([]float32{<-answers}) {
 				return
 			}
 		}
@@ -220,8 +221,8 @@ func TestAPanicInXsIsTheLoops(t *testing.T) {
 	p := open(t, mixing(1, 1), pipeline.WithInput(1), pipeline.WithDevices(stagetest.Devices(t, "cpu")))
 	n := 0
 	assert.PanicsWithValue(t, "no more", func() {
-		for range p.Map(t.Context(), func(yield func([]float32, error) bool) {
-			yield([]float32{1}, nil)
+		for range p.Map(t.Context(), func(yield func([]float32) bool) {
+			yield([]float32{1})
 			panic("no more")
 		}) {
 			n++
@@ -232,10 +233,44 @@ func TestAPanicInXsIsTheLoops(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for range p.Map(t.Context(), func(func([]float32, error) bool) { runtime.Goexit() }) {
+		for range p.Map(t.Context(), func(func([]float32) bool) { runtime.Goexit() }) {
 			t.Error("a result")
 		}
 		t.Error("the loop went on")
 	}()
 	<-ended
+}
+
+// Whoever leaves the loop while the source blocks waits for it no longer than a second,
+// and the source ends when it goes on.
+func TestLeavingALoopWhoseSourceBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := open(t, mixing(1, 1), pipeline.WithInput(1), pipeline.WithDevices("cpu"))
+		goOn, ended := make(chan struct{}), make(chan struct{})
+		began := time.Now()
+		for y, err := range p.Map(t.Context(), func(yield func([]float32) bool) {
+			defer close(ended)
+			assert.True(t, yield([]float32{1}))
+			<-goOn
+			assert.False(t, yield([]float32{2}), "nobody wants it")
+		}) {
+			assert.NoError(t, err)
+			assert.NotEmpty(t, y)
+			break
+		}
+		assert.Equal(t, time.Second, time.Since(began))
+		close(goOn)
+		<-ended
+		assert.EqualValues(t, 1, p.Stats().Calls)
+
+		began = time.Now()
+		for range p.Map(t.Context(), func(yield func([]float32) bool) {
+			for yield([]float32{1}) {
+				<-time.After(10 * time.Millisecond)
+			}
+		}) {
+			break
+		}
+		assert.LessOrEqual(t, time.Since(began), 10*time.Millisecond, "one that goes on is waited for")
+	})
 }

@@ -34,6 +34,9 @@ type buffers struct {
 }
 
 func (f *buffers) allocate(q kernels.Queue, layers []Layer, at Position, c Config) error {
+	if err := c.checkSizes(layers); err != nil {
+		return err
+	}
 	s := c.size(layers)
 	f.last, f.header = at.Last, s.header
 	f.topK, _ = q.(kernels.TopKer)

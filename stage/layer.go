@@ -54,6 +54,7 @@ type Runner interface {
 // Shape is what a layer hands on and needs, in float32s.
 type Shape struct {
 	Width     int  // a row of its output
+	Input     int  // a row of its input; 0: it reads rows of any width, or only the header
 	Scratch   int  // workspace a row
 	Quantized int  // the widest row that a product with quantized weights reads; 0: none does
 	Outputs   bool // its output has a row only for those rows of the batch that want one (an output head)

@@ -14,6 +14,7 @@ import (
 // answers for any run in constant time.
 type Overheads struct {
 	config                      Config
+	layers                      []Layer
 	widths                      []int64 // of the layers' outputs
 	outputs, scratch, quantized maxima  // of the layers: bytes, bytes, and indexes of quantizedWidths
 	quantizedWidths             []int   // that the layers have, ascending, each once
@@ -22,7 +23,7 @@ type Overheads struct {
 // Overheads prepares what On answers for these layers, all of a pipeline in forward
 // order or the first ones: batches bring Input to layer 0.
 func (c Config) Overheads(layers []Layer) *Overheads {
-	o := &Overheads{config: c}
+	o := &Overheads{config: c, layers: layers}
 	shapes := make([]Shape, len(layers))
 	for i, l := range layers {
 		shapes[i] = l.Shape()
@@ -47,6 +48,9 @@ func (c Config) Overheads(layers []Layer) *Overheads {
 // another device's memory, so that they are not read in place.
 func (o *Overheads) On(d device.Info, copied bool) (func(from, to int) int64, error) {
 	c := o.config
+	if err := c.checkSizes(o.layers); err != nil {
+		return nil, err
+	}
 	workspaces := make([]int64, len(o.quantizedWidths))
 	for i, width := range o.quantizedWidths {
 		var err error

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"runtime/trace"
+	"sync/atomic"
 
 	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/internal/goroutine"
 	"github.com/leat-dev/leat/kernels"
 )
 
@@ -24,6 +26,8 @@ type Stage struct {
 	buffers  buffers
 	meter    meter
 	pass     Pass // of the batch at hand
+	aborted  atomic.Bool
+	inside   goroutine.Set // those that run layers
 }
 
 // Load puts layers on the device as the stage of that position. c.Pages are those
@@ -105,6 +109,7 @@ func (s *Stage) Run(ctx context.Context, in Link, out ...Link) error {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
+			defer s.inside.Enter()()
 			w.run(ctx)
 		}()
 		<-ended
@@ -152,6 +157,9 @@ func (w *worker) run(ctx context.Context) {
 			_ = b.ready.Wait(ctx)
 		}
 		s.meter.received(b)
+		if b.Failure == nil && s.aborted.Load() {
+			b.Failure = s.failure("", ErrClosed)
+		}
 		if b.Failure == nil {
 			w.layers = true
 			b.Failure = s.process(ctx, b)
@@ -301,7 +309,7 @@ func (s *Stage) Close() error {
 		first = err
 	}
 	for _, r := range s.runners {
-		if err := closeRunner(r); err != nil && first == nil {
+		if err := s.closeRunner(r); err != nil && first == nil {
 			first = s.failure("", err)
 		}
 	}
@@ -309,13 +317,23 @@ func (s *Stage) Close() error {
 	return first
 }
 
-// closeRunner closes a runner. A panic of it is its error, and so is a call of
-// runtime.Goexit, which ends a goroutine of its own.
-func closeRunner(r Runner) error {
+// Abort makes all batches that the stage has yet to work on fail with an error that
+// wraps ErrClosed. It doesn't wait, and may be called from any goroutine.
+func (s *Stage) Abort() { s.aborted.Store(true) }
+
+// Inside reports whether the calling goroutine is one on which the stage runs its
+// layers, and calls its observer: one that would wait for itself if it waited for the
+// stage's end.
+func (s *Stage) Inside() bool { return s.inside.Current() }
+
+// closeRunner closes a runner, on a goroutine of its own. If that panics or calls
+// runtime.Goexit, closeRunner returns an error.
+func (s *Stage) closeRunner(r Runner) error {
 	err := errClosing
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
+		defer s.inside.Enter()()
 		defer func() {
 			if value := recover(); value != nil {
 				err = caught(value)

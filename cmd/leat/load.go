@@ -64,9 +64,13 @@ func (f *pipelineFlags) place(ctx context.Context, stderr io.Writer, m *model.Mo
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	p, err := generate.NewPlan(ctx, m, f.options(more...)...)
+	measured, err := calibration()
 	if err != nil {
 		return nil, err
+	}
+	p, err := generate.NewPlan(ctx, m, f.options(append(more, measured...)...)...)
+	if err != nil {
+		return nil, uncalibrated(err)
 	}
 	for _, note := range p.Notes {
 		fmt.Fprintf(stderr, "leat: %s\n", oneLine(note))

@@ -1,8 +1,9 @@
 // Package calibrate measures how fast devices are, so that the packer can cut a
 // model by what they really do.
 //
-// [Measure] times a few products on one device. [Cache] does that once for each
-// kind of device, and remembers the rates in a file of the user's cache folder.
+// [Measure] times a few products on one device. [Load] does that once for each kind
+// of device, and can keep the rates in a file of a folder. The package decides
+// neither whether to measure nor where to keep anything: its caller does.
 package calibrate
 
 import (
@@ -10,67 +11,66 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/leat-dev/leat/device"
 )
 
-// Variable is the environment variable that turns calibration off where it is
-// "off": nothing is measured or looked up, and a plan is the same on every run.
-const Variable = "LEAT_RATES"
-
-// Budget is about how long a measurement takes, at most: of one device, or of
+// Budget is about the longest time that a measurement takes: of one device, or of
 // all the CPU devices of a list together.
 const Budget = 250 * time.Millisecond
 
-// Load fills in the rates of devices from the user's own cache, which all of the
-// process shares; see [Cache.Load].
-func Load(ctx context.Context, infos []device.Info) ([]device.Info, error) {
-	return users.Load(ctx, infos)
-}
+// ErrMeasuring is wrapped by the errors of Load that come of measuring a device.
+var ErrMeasuring = errors.New("measuring the speed")
 
-var users Cache
-
-// Cache remembers rates: in memory, and in the file rates.json of a folder. The
-// file can be deleted at any time, to have everything measured again, as it is
-// after 30 days in any case. The zero Cache is ready. Its methods may be called from any goroutine.
-type Cache struct {
-	// Dir is the folder; if empty, leat in os.UserCacheDir. It is made when
-	// there is something to write.
-	Dir string
-
-	mu      sync.Mutex // held while measuring: two at once would slow each other
-	known   map[key]device.Rates
-	measure func(context.Context, string, time.Duration) (device.Rates, error) // if nil, measureNamed
-}
-
-// Load returns a copy of infos with the rates filled in, or infos themselves
-// where LEAT_RATES=off. What neither the cache
-// nor its file knows is measured, on a device opened for that and closed again;
-// so the first call for a device takes about Budget.
+// Load returns a copy of infos with the rates filled in. What neither the process
+// nor the file rates.json in the folder dir knows is measured, on a device that is
+// opened for that and closed again, so that the first call for a device takes about
+// Budget. If dir is empty, no file is read or written. The folder is made when there
+// is something to write, and the file may be deleted at any time; its records expire
+// after 30 days.
 //
 // CPU devices of one machine that run the same number of threads are measured
-// once, on the first of them, and get the same rates: equal groups of cores get
-// equal shares of a model, and "cpu/16" takes no longer than "cpu". What that
-// misses, such as cores of two sorts in one CPU, a device list can say with @X.
+// once, on the first of them, and get the same rates, so that equal groups of cores
+// get equal parts of a model, and "cpu/16" takes no longer than "cpu". This ignores
+// differences such as those of cores of two sorts in one CPU, which a device list can
+// give with @X.
 //
-// A cache that can't be read or written costs time, never an error. An error
-// means that a device can't be opened or can't compute, or that ctx ended; then
-// infos come back as they were, since rates of some devices can't be compared
-// with guesses at others.
-func (c *Cache) Load(ctx context.Context, infos []device.Info) ([]device.Info, error) {
-	switch v := os.Getenv(Variable); v {
-	case "":
-	case "off":
-		return infos, nil
-	default:
-		return infos, fmt.Errorf(`%s=%s: it may be "off", or not set`, Variable, v)
+// A file that can't be read or written costs time and is never an error. An error
+// means that a device can't be opened or can't compute, or that ctx ended, also
+// while another caller measures; then infos are returned as they were, since rates
+// of some devices can't be compared with guesses at others.
+func Load(ctx context.Context, dir string, infos []device.Info) ([]device.Info, error) {
+	if err := turn.Acquire(ctx, 1); err != nil {
+		return infos, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer turn.Release(1)
+	c := caches[dir]
+	if c == nil {
+		c = &cache{dir: dir}
+		caches[dir] = c
+	}
+	return c.load(ctx, infos)
+}
+
+// turn is held while devices are measured, since two measurements at once would slow
+// each other. It guards caches, which are by folder, and all that they hold.
+var (
+	turn   = semaphore.NewWeighted(1)
+	caches = map[string]*cache{}
+)
+
+// cache remembers rates, in memory and in the file of a folder.
+type cache struct {
+	dir     string // empty: there is no file
+	known   map[key]device.Rates
+	measure func(context.Context, string, time.Duration) (device.Rates, error) // nil: measureNamed
+}
+
+func (c *cache) load(ctx context.Context, infos []device.Info) ([]device.Info, error) {
 	keys := make([]key, len(infos))
 	for i, info := range infos {
 		keys[i] = key{identity(info), build()}
@@ -85,8 +85,8 @@ func (c *Cache) Load(ctx context.Context, infos []device.Info) ([]device.Info, e
 	return filled, nil
 }
 
-// learn sees to it that all keys are known.
-func (c *Cache) learn(ctx context.Context, infos []device.Info, keys []key) error {
+// learn makes all keys known.
+func (c *cache) learn(ctx context.Context, infos []device.Info, keys []key) error {
 	if c.known == nil {
 		c.known = map[key]device.Rates{}
 	}
@@ -94,9 +94,11 @@ func (c *Cache) learn(ctx context.Context, infos []device.Info, keys []key) erro
 		return nil
 	}
 	path := c.path()
-	for _, r := range readFile(path, time.Now()) {
-		if _, ok := c.known[r.key]; !ok {
-			c.known[r.key] = r.rates()
+	if path != "" {
+		for _, r := range readFile(path, time.Now()) {
+			if _, ok := c.known[r.key]; !ok {
+				c.known[r.key] = r.rates()
+			}
 		}
 	}
 	missing := c.missing(keys)
@@ -119,21 +121,21 @@ func (c *Cache) learn(ctx context.Context, infos []device.Info, keys []key) erro
 		}
 		rates, err := measure(ctx, infos[i].Name, budget)
 		if err != nil {
-			failed = fmt.Errorf("measuring the speed of %s: %w (%s=off does without)", infos[i].Name, err, Variable)
+			failed = fmt.Errorf("%w of %s: %w", ErrMeasuring, infos[i].Name, err)
 			break
 		}
 		fresh[keys[i]] = rates
 	}
 	maps.Copy(c.known, fresh)
-	if len(fresh) > 0 {
+	if len(fresh) > 0 && path != "" {
 		// What can't be written is still known to this process.
 		_ = writeFile(path, fresh, time.Now())
 	}
 	return failed
 }
 
-// missing returns the places of keys that aren't known, the first of each.
-func (c *Cache) missing(keys []key) []int {
+// missing returns the indices of keys that aren't known, the first of each.
+func (c *cache) missing(keys []key) []int {
 	var missing []int
 	for i, k := range keys {
 		if _, known := c.known[k]; !known && slices.Index(keys, k) == i {

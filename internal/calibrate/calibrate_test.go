@@ -48,9 +48,9 @@ func ratesOf(name string) device.Rates {
 }
 
 // cacheIn is a cache as a new process has it.
-func cacheIn(dir string) (*Cache, *meter) {
+func cacheIn(dir string) (*cache, *meter) {
 	m := &meter{}
-	return &Cache{Dir: dir, measure: m.measure}, m
+	return &cache{dir: dir, measure: m.measure}, m
 }
 
 func cpuOf(cores ...int) device.Info {
@@ -61,9 +61,9 @@ func gpuOf(n int) device.Info {
 	return device.Info{Name: fmt.Sprintf("cuda:%d", n), Kind: device.CUDA, Description: "a GPU", Memory: 80 << 30}
 }
 
-func load(t *testing.T, c *Cache, infos ...device.Info) []device.Info {
+func load(t *testing.T, c *cache, infos ...device.Info) []device.Info {
 	t.Helper()
-	filled, err := c.Load(t.Context(), infos)
+	filled, err := c.load(t.Context(), infos)
 	require.NoError(t, err)
 	require.Len(t, filled, len(infos))
 	return filled
@@ -205,11 +205,11 @@ func TestLoadWithoutAPlaceForTheFile(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, names, 1, "no temporary file is left")
 
-	for _, v := range []string{"XDG_CACHE_HOME", "HOME", "LocalAppData", "home"} {
-		t.Setenv(v, "")
-	}
-	c, _ := cacheIn("")
-	require.Equal(t, ratesOf("cuda:0"), load(t, c, gpuOf(0))[0].Rates, "no folder of the user's")
+	c, m := cacheIn("")
+	require.Equal(t, ratesOf("cuda:0"), load(t, c, gpuOf(0))[0].Rates, "no folder at all")
+	load(t, c, gpuOf(0))
+	require.Len(t, m.asked, 1)
+	require.NoFileExists(t, fileName)
 }
 
 func TestLoadKeepsTheFileSmall(t *testing.T) {
@@ -236,7 +236,7 @@ func TestLoadAtOnce(t *testing.T) {
 			c, _ := cacheIn(dir)
 			for j := range 20 {
 				name := gpuOf(i*20 + j).Name
-				filled, err := c.Load(t.Context(), []device.Info{gpuOf(i*20 + j), cpuOf(0)})
+				filled, err := c.load(t.Context(), []device.Info{gpuOf(i*20 + j), cpuOf(0)})
 				if err != nil || filled[0].Rates != ratesOf(name) || filled[1].Rates != ratesOf("cpu:0") {
 					t.Errorf("%s: %v, %v", name, filled, err)
 				}
@@ -251,17 +251,35 @@ func TestLoadAtOnce(t *testing.T) {
 	}
 }
 
-// Within a process, one cache measures each device once, whoever asks.
+// Within a process each device is measured once, whoever asks, and the end of a
+// context ends the wait for another caller's measurement.
 func TestLoadFromManyGoroutines(t *testing.T) {
-	c, m := cacheIn(t.TempDir())
+	const dir = "a folder that is not made"
+	m := &meter{err: map[string]error{}}
+	measuring, goOn := make(chan struct{}), make(chan struct{})
+	caches[dir] = &cache{known: map[key]device.Rates{}, measure: func(ctx context.Context, name string, budget time.Duration) (device.Rates, error) {
+		if name == "cuda:0" {
+			close(measuring)
+			<-goOn
+		}
+		return m.measure(ctx, name, budget)
+	}}
+	defer delete(caches, dir)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			if _, err := c.Load(t.Context(), []device.Info{gpuOf(0), cpuOf(0)}); err != nil {
+			_, err := Load(t.Context(), dir, []device.Info{gpuOf(0), cpuOf(0)})
+			if err != nil {
 				t.Error(err)
 			}
 		})
 	}
+	<-measuring
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	_, err := Load(ctx, "another", []device.Info{gpuOf(0)})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	close(goOn)
 	all.Wait()
 	require.Len(t, m.asked, 2)
 }
@@ -272,9 +290,10 @@ func TestLoadOfADeviceThatFails(t *testing.T) {
 	c, m := cacheIn(dir)
 	m.err = map[string]error{"cuda:1": broken}
 	infos := []device.Info{gpuOf(0), gpuOf(1), gpuOf(2)}
-	got, err := c.Load(t.Context(), infos)
+	got, err := c.load(t.Context(), infos)
 	require.ErrorIs(t, err, broken)
-	require.EqualError(t, err, "measuring the speed of cuda:1: out of order (LEAT_RATES=off does without)")
+	require.ErrorIs(t, err, ErrMeasuring)
+	require.EqualError(t, err, "measuring the speed of cuda:1: out of order")
 	require.Equal(t, infos, got, "either all have rates or none")
 	require.Equal(t, []string{"cuda:0", "cuda:1"}, m.asked)
 
@@ -288,47 +307,28 @@ func TestLoadEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	c, _ := cacheIn(t.TempDir())
-	got, err := c.Load(ctx, []device.Info{gpuOf(0)})
+	got, err := c.load(ctx, []device.Info{gpuOf(0)})
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, []device.Info{gpuOf(0)}, got)
 }
 
-func TestLoadTurnedOff(t *testing.T) {
-	t.Setenv(Variable, "off")
-	dir := t.TempDir()
-	c, m := cacheIn(dir)
-	require.Zero(t, load(t, c, gpuOf(0))[0].Rates)
-	require.Empty(t, m.asked)
-	names, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Empty(t, names)
-
-	t.Setenv(Variable, "0")
-	_, err = c.Load(t.Context(), []device.Info{gpuOf(0)})
-	require.EqualError(t, err, `LEAT_RATES=0: it may be "off", or not set`)
-}
-
-// The real thing, on the cores of this machine, with the folder of the user.
+// The real thing, on the cores of this machine.
 func TestLoadOfCPUs(t *testing.T) {
-	home := t.TempDir()
-	for _, v := range []string{"XDG_CACHE_HOME", "HOME", "LocalAppData", "home"} {
-		t.Setenv(v, home)
-	}
-	dir, err := os.UserCacheDir()
-	require.NoError(t, err)
+	dir := t.TempDir()
 	places, err := device.Resolve("cpu,cpu/16", 0)
 	require.NoError(t, err)
 	var infos []device.Info
 	for _, p := range places {
 		infos = append(infos, p.Info)
 	}
-	filled := load(t, new(Cache), infos...)
+	filled, err := Load(t.Context(), dir, infos)
+	require.NoError(t, err)
 	for _, f := range filled {
 		require.True(t, record{key{"a", "b"}, f.Rates.Memory, f.Rates.Float, f.Rates.Integer, time.Time{}}.valid(time.Time{}), "%v", f)
 	}
-	require.NotEmpty(t, contents(t, filepath.Join(dir, "leat")).Rates)
+	require.NotEmpty(t, contents(t, dir).Rates)
 
 	missing := device.Info{Name: "cpu:4095", Kind: device.CPU, Cores: []int{4095}}
-	_, err = Load(t.Context(), []device.Info{missing})
+	_, err = Load(t.Context(), dir, []device.Info{missing})
 	require.ErrorContains(t, err, "measuring the speed of cpu:4095: device cpu:4095: there is no core 4095")
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	os.Unsetenv(Variable)
 	kernels.Register(fakeOps{})
 	goleak.VerifyTestMain(m)
 }

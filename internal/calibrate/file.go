@@ -52,17 +52,12 @@ func (r record) valid(now time.Time) bool {
 	return r.Device != "" && r.Build != ""
 }
 
-// path returns where the file is, "" where there is no place for it.
-func (c *Cache) path() string {
-	dir := c.Dir
-	if dir == "" {
-		user, err := os.UserCacheDir()
-		if err != nil {
-			return ""
-		}
-		dir = filepath.Join(user, "leat")
+// path returns the path of the file, or "" if there is none.
+func (c *cache) path() string {
+	if c.dir == "" {
+		return ""
 	}
-	return filepath.Join(dir, fileName)
+	return filepath.Join(c.dir, fileName)
 }
 
 // readFile returns the records of a file that are valid, none where it can't be

@@ -10,7 +10,7 @@ import (
 )
 
 func TestModule(t *testing.T) {
-	require.Equal(t, module+"/internal/calibrate", reflect.TypeFor[Cache]().PkgPath())
+	require.Equal(t, module+"/internal/calibrate", reflect.TypeFor[cache]().PkgPath())
 }
 
 func TestDescribeABuild(t *testing.T) {

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/leat-dev/leat/internal/calibrate"
+	"github.com/leat-dev/leat/pipeline"
+)
+
+// ratesVariable is the environment variable that, if it is "off", turns the
+// measuring of devices off, so that a plan is the same on every run.
+const ratesVariable = "LEAT_RATES"
+
+// calibration returns the options that have devices measured, and the rates kept in
+// the user's cache folder where there is one.
+func calibration() ([]pipeline.Option, error) {
+	switch v := os.Getenv(ratesVariable); v {
+	case "":
+	case "off":
+		return nil, nil
+	default:
+		return nil, fmt.Errorf(`%s=%s: it may be "off", or not set`, ratesVariable, v)
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return []pipeline.Option{pipeline.WithCalibration("")}, nil
+	}
+	return []pipeline.Option{pipeline.WithCalibration(filepath.Join(dir, "leat"))}, nil
+}
+
+// uncalibrated adds to the error of a measurement how to do without it.
+func uncalibrated(err error) error {
+	if errors.Is(err, calibrate.ErrMeasuring) {
+		return fmt.Errorf("%w (%s=off does without)", err, ratesVariable)
+	}
+	return err
+}

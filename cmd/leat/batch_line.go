@@ -186,10 +186,28 @@ type task struct {
 	finish generate.Finish
 	err    error // its result, if it isn't nil
 
-	count func()        // is told of every token
-	size  int64         // bytes of its line
-	end   int64         // bytes of the input up to its line's end
-	done  chan struct{} // closed when it has its result
+	line       []byte // of the output; nil: not rendered yet
+	failed     bool   // it says so
+	kept       bool   // an earlier run has made it
+	written    bool   // and has written it to the output
+	unfinished bool   // the batch ended before it did
+
+	count  func()        // is told of every token
+	size   int64         // bytes of its line
+	end    int64         // bytes of the input up to its line's end
+	digest uint64        // of the input's lines up to its own
+	done   chan struct{} // closed when it has its result
+}
+
+// render makes the line of the output, if it isn't made yet or stands there already.
+func (t *task) render() error {
+	if t.line != nil || t.written {
+		return nil
+	}
+	var b bytes.Buffer
+	err := t.appendTo(&b)
+	t.line, t.failed = b.Bytes(), t.err != nil
+	return err
 }
 
 // appendTo writes the line of the output: the id first, byte for byte as it was

@@ -66,7 +66,7 @@ that was best. Here all tokens added count, and the time of the prompts too.`,
 	read(flags, "repeat", "3", "measure each test `N` times", &f.repeat, whole(1, 1000))
 	flags.BoolVar(&f.sweep, "sweep", false, "find the fastest devices, in-flight count, batch size and queue depth")
 	read(flags, "sweep-time", "60s", "begin nothing new after `TIME`", &f.sweepTime, wait)
-	f.pipeline.add(flags, 64)
+	f.pipeline.add(c, 64)
 	return c
 }
 
@@ -127,13 +127,13 @@ func (f *benchFlags) run(c *cobra.Command) (err error) {
 			f.pipeline.maxSeqs = max(f.pipeline.maxSeqs, t.Concurrency)
 		}
 	}
-	m, err := openModel(f.model)
+	m, err := openModel(ctx, f.model)
 	if err != nil {
 		return err
 	}
 	defer closing(m, &err)
 	if f.sweep {
-		if err := f.pipeline.check(); err != nil {
+		if err := f.pipeline.prepare(ctx); err != nil {
 			return err
 		}
 		return f.sweepAll(c, m)

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -12,16 +13,19 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/leat-dev/leat/cmd/leat/internal/files"
 	"github.com/leat-dev/leat/device"
 	"github.com/leat-dev/leat/kernels"
 	"github.com/leat-dev/leat/pipeline"
 	"github.com/leat-dev/leat/pipeline/generate"
+	"github.com/leat-dev/leat/pipeline/placement"
 )
 
 // pipelineFlags say what an engine is made of. They are the same for every
 // command that plans or starts one.
 type pipelineFlags struct {
-	flags *pflag.FlagSet // to see which were given
+	command *cobra.Command  // nil: of no command line
+	placed  *placement.File // what --placement names, once it is read
 
 	devices   string
 	placement string
@@ -40,9 +44,10 @@ type pipelineFlags struct {
 }
 
 // add defines the flags. maxSeqs is the command's default for --max-seqs.
-func (f *pipelineFlags) add(flags *pflag.FlagSet, maxSeqs int) {
+func (f *pipelineFlags) add(c *cobra.Command, maxSeqs int) {
+	flags := c.Flags()
 	*f = pipelineFlags{
-		flags:    flags,
+		command:  c,
 		devices:  device.Auto,
 		pack:     pipeline.Balanced,
 		queue:    []int{1},
@@ -52,7 +57,8 @@ func (f *pipelineFlags) add(flags *pflag.FlagSet, maxSeqs int) {
 		reserve:  -1,
 	}
 	read(flags, "devices", device.Auto, "devices in forward order, `LIST`: cpu, cpu:0-3, cuda:0=20GiB@3, …; cpu/N makes N of all cores; A|B is one stage on both; auto: every GPU, then the CPU", &f.devices, deviceList)
-	flags.StringVar(&f.placement, "placement", "", "place each layer as `FILE` says (JSON); not together with --devices or --pack")
+	flags.StringVar(&f.placement, "placement", "", "place each layer as `FILE` says (JSON); -: standard input; not together with --devices or --pack")
+	inputFile(flags, "placement")
 	read(flags, "pack", string(pipeline.Balanced), "`HOW` layers are cut into runs: first-fit or balanced", &f.pack, pack)
 	read(flags, "inflight", "auto", "micro-batches in flight, `N` or auto: as many as stages", &f.inFlight, orAuto(whole(1, 1<<16)))
 	read(flags, "queue", "1", "depth of the link into each stage, `N` or N,N,…; the last stands for those after it", &f.queue, list(whole(0, 1<<16)))
@@ -65,26 +71,35 @@ func (f *pipelineFlags) add(flags *pflag.FlagSet, maxSeqs int) {
 	read(flags, "reserve", "", "`SIZE` of memory to leave free on each device (default: 256MiB on a GPU, 0 on the CPU)", &f.reserve, device.ParseSize)
 	read(flags, "threads", "", "CPU threads in all, `N` (default: as many as cores)", &f.threads, whole(1, 1<<16))
 	flags.StringVar(&f.trace, "trace", "", "write what each stage does to `FILE`, a Chrome trace that https://ui.perfetto.dev opens")
+	outputFile(flags, "trace")
 }
 
 // check says which flags don't go together.
 func (f *pipelineFlags) check() error {
 	for _, other := range []string{"devices", "pack"} {
-		if f.placement != "" && f.flags != nil && f.flags.Changed(other) {
+		if f.placement != "" && f.command != nil && f.command.Flags().Changed(other) {
 			return usage("--placement and --%s exclude each other: the file says where each layer goes", other)
 		}
 	}
-	if f.trace != "" && f.flags != nil {
-		return checkTrace(f.trace, f.flags)
+	if f.trace == files.Standard {
+		return usage("--trace -: a trace goes to a file, which https://ui.perfetto.dev opens")
 	}
 	return nil
+}
+
+// stdin is the command's standard input.
+func (f *pipelineFlags) stdin() io.Reader {
+	if f.command == nil {
+		return strings.NewReader("")
+	}
+	return f.command.InOrStdin()
 }
 
 // options are the flags as an engine takes them.
 func (f *pipelineFlags) options(more ...pipeline.Option) []generate.Option {
 	p := append(more,
 		pipeline.WithDevices(f.devices),
-		pipeline.WithPlacement(f.placement),
+		pipeline.WithPlacementFile(f.placed),
 		pipeline.WithPack(f.pack),
 		pipeline.WithInFlight(f.inFlight),
 		pipeline.WithQueue(f.queue...),
@@ -152,8 +167,11 @@ func (f *generationFlags) request() (generate.Request, error) {
 	return generate.Request{MaxTokens: f.maxTokens, Stop: f.stop, Sampling: f.sampling}, nil
 }
 
+const modelName = "model"
+
 func modelFlag(flags *pflag.FlagSet, path *string) {
-	flags.StringVarP(path, "model", "m", "", "the model, a GGUF `FILE`")
+	flags.StringVarP(path, modelName, "m", "", "the model, a GGUF `FILE`")
+	inputFile(flags, modelName)
 }
 
 func jsonFlag(flags *pflag.FlagSet, on *bool) {

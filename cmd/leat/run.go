@@ -41,7 +41,7 @@ prompt is taken as it is, from -p, from a file, or from standard input.`,
 	f.prompt.add(flags)
 	jsonFlag(flags, &f.json)
 	f.generation.add(flags)
-	f.pipeline.add(flags, 1)
+	f.pipeline.add(c, 1)
 	return c
 }
 
@@ -55,7 +55,7 @@ func (f *runFlags) run(c *cobra.Command) (err error) {
 		return err
 	}
 	began := time.Now()
-	m, err := openModel(f.model)
+	m, err := openModel(ctx, f.model)
 	if err != nil {
 		return err
 	}

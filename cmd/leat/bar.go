@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
 
 	"github.com/leat-dev/leat/device"
@@ -72,6 +73,9 @@ func (b *bar) due() bool {
 const eraseLine = "\r\x1b[K"
 
 func (b *bar) draw(line string) {
+	if width := windowWidth(b.w); width > 0 {
+		line = ansi.Truncate(line, width-1, "…") // a longer one would go on in the next line, and stay there
+	}
 	fmt.Fprint(b.w, eraseLine, line)
 	b.shown = true
 }

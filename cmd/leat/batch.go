@@ -35,10 +35,11 @@ becomes a line of OUT, in the same order:
   {"id":7,"text":", there","tokens":[432,383,367],"prompt_tokens":5,"finish":"length"}
 
 An id may be any JSON; it is copied as it stands, and is null where there is none.
-Beside id and prompt a line may have max_tokens, temperature, top_k, top_p, min_p,
-repeat_penalty, seed, stop (a text or a list of them) and raw, each in place of the
-flag here. A line without a seed has its own, drawn from --seed and the number of the
-line: the same file and --seed give the same output, whatever the pipeline is.
+In place of a prompt a line may have tokens, a list of ids. It may also have
+max_tokens, temperature, top_k, top_p, min_p, repeat_penalty, seed, stop (a text or a
+list of them) and raw, each in place of the flag here; null is as if it weren't there.
+A line without a seed has its own, drawn from --seed and the number of the line, empty
+lines counted: the same file and --seed give the same output, whatever the pipeline is.
 
 A line that can't be understood or continued has finish "error" and an error that
 begins with its number. The others go on, and at the end the exit status is 1. Lines
@@ -104,6 +105,7 @@ func (f *batchFlags) run(c *cobra.Command) (err error) {
 		return err
 	}
 	defer closing(m, &err)
+	f.generation.warn(stderr, m)
 	in, err := files.Open(ctx, f.in, c.InOrStdin())
 	if err != nil {
 		return fmt.Errorf("input: %w", err)

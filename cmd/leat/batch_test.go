@@ -79,7 +79,7 @@ func TestBatchIsRun(t *testing.T) {
 		assert.Equal(t, want.Text, got[i].Text, flags)
 		assert.Equal(t, want.Tokens, got[i].Tokens, flags)
 		assert.Equal(t, want.Finish, got[i].Finish, flags)
-		assert.Len(t, want.PromptTokens, got[i].PromptTokens, flags)
+		assert.Equal(t, want.PromptTokens, got[i].PromptTokens, flags)
 	}
 }
 

@@ -15,15 +15,15 @@ const (
 )
 
 // inputFile marks a flag that names a file to read.
-func inputFile(flags *pflag.FlagSet, name string) { markFile(flags, name, readsFile) }
+func inputFile(flags *pflag.FlagSet, name string) { annotate(flags, name, readsFile) }
 
 // outputFile marks a flag that names a file to write. Beside it are written files of
 // its name with endings.
 func outputFile(flags *pflag.FlagSet, name string, endings ...string) {
-	markFile(flags, name, writesFile, endings...)
+	annotate(flags, name, writesFile, endings...)
 }
 
-func markFile(flags *pflag.FlagSet, name, as string, values ...string) {
+func annotate(flags *pflag.FlagSet, name, as string, values ...string) {
 	if err := flags.SetAnnotation(name, as, append([]string{}, values...)); err != nil {
 		panic(err) // the flag isn't defined
 	}

@@ -10,8 +10,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -77,7 +75,7 @@ Exit status: 0 done, 1 failed, 2 wrong usage, 130 ended by Ctrl+C.`,
 		Example: `  leat demo
   leat run -m model.gguf -p "Once upon a time"
   leat plan -m model.gguf --devices cuda:0=20GiB,cpu`,
-		Version:       version(),
+		Version:       builtFrom().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noSuchCommand,
@@ -85,7 +83,8 @@ Exit status: 0 done, 1 failed, 2 wrong usage, 130 ended by Ctrl+C.`,
 
 		PersistentPreRunE: checkFiles,
 	}
-	root.SetVersionTemplate("leat {{.Version}}\n")
+	root.SetVersionTemplate("{{.Version}}")
+	root.SetHelpFunc(printHelp)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(helpCommand())
 	root.SetFlagErrorFunc(wrongFlag)
@@ -100,6 +99,8 @@ Exit status: 0 done, 1 failed, 2 wrong usage, 130 ended by Ctrl+C.`,
 		tokenizeCommand(),
 		logitsCommand(),
 		benchCommand(),
+		versionCommand(),
+		completionCommand(),
 	)
 	return root
 }
@@ -133,14 +134,4 @@ func helpCommand() *cobra.Command {
 			return about.Help()
 		},
 	}
-}
-
-// version is the module's version, or the commit that a build from a checkout
-// has instead.
-func version() string {
-	v := "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		v = info.Main.Version
-	}
-	return fmt.Sprintf("%s (%s, %s/%s)", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

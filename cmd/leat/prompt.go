@@ -32,6 +32,11 @@ func (p *promptFlags) check() error {
 	return nil
 }
 
+// given says that a flag names the prompt, which standard input has otherwise.
+func (p *promptFlags) given() bool {
+	return p.flags.Changed("prompt") || p.flags.Changed("file") && p.file != files.Standard
+}
+
 // longestPrompt is in bytes. The longest context, 2^24 tokens, holds a text of about
 // this size.
 const longestPrompt = 64 << 20

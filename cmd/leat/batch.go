@@ -137,7 +137,10 @@ func (f *batchFlags) run(c *cobra.Command) (err error) {
 		window:  window * f.pipeline.maxSeqs,
 		prepare: func(l inputLine) (*task, error) { return f.task(e.Engine, l, resume.past) },
 		work:    func(ctx context.Context, t *task) { t.run(ctx, e.Engine) },
-		ended:   resume.past.ended,
+		ended: func(lines int) error {
+			e.SetMaxWait(0)
+			return resume.past.ended(lines)
+		},
 		journal: kept,
 	}
 	w.tally.total = in.Size()

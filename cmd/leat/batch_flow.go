@@ -143,7 +143,7 @@ func (f *flow) write(ctx context.Context, queue <-chan *task, to io.Writer) erro
 	}
 	draw := func() {
 		if f.show != nil {
-			f.show.say(f.tally.picture())
+			f.show.say(f.tally.picture(f.show.filled))
 		}
 	}
 	for {

@@ -223,6 +223,6 @@ func TestFlowShowsProgress(t *testing.T) {
 		assert.Equal(t, batchDocument{4, 0, 1, 300, 75, 7}, f.tally.document())
 
 		f.tally.total = 0
-		assert.Equal(t, "4 lines, 100.0 tokens/s, 1 failed", f.tally.picture(), "without a size there is no bar")
+		assert.Equal(t, "4 lines, 100.0 tokens/s, 1 failed", f.tally.picture(f.show.filled), "without a size there is no bar")
 	})
 }

@@ -37,12 +37,12 @@ func (p *tally) add(t *task) {
 }
 
 // picture is how far the lines are while they run.
-func (p *tally) picture() string {
+func (p *tally) picture(filled func(share float64) string) string {
 	made := int(p.made.Load())
 	text := fmt.Sprintf("%s, %.1f tokens/s", counted(p.lines, "line"), perSecond(made, time.Since(p.began)))
 	if p.total > 0 {
 		share := min(1, float64(p.bytes)/float64(p.total))
-		text = fmt.Sprintf("%s %2.0f%%, %s", filled(share), share*100, text)
+		text = fmt.Sprintf("%s%2.0f%%, %s", filled(share), share*100, text)
 	}
 	if p.failed > 0 {
 		text += fmt.Sprintf(", %d failed", p.failed)

@@ -311,7 +311,11 @@ func TestBatchInterrupted(t *testing.T) {
 	for i := range rounds {
 		ctx, stop := context.WithCancel(t.Context())
 		out := filepath.Join(t.TempDir(), "out.jsonl")
-		in := &lineReader{lines: strings.SplitAfter(lines, "\n"), at: rand.IntN(401), then: stop}
+		at := rand.IntN(401)
+		if i < 2 {
+			at = 380 // more than the window: some are written
+		}
+		in := &lineReader{lines: strings.SplitAfter(lines, "\n"), at: at, then: stop}
 		var stderr strings.Builder
 		var got string
 		if i%2 == 0 {
@@ -388,4 +392,12 @@ func TestBatchTenThousand(t *testing.T) {
 		require.Equal(t, strconv.Itoa(i), string(r.ID))
 		require.Len(t, r.Tokens, 1+i%2)
 	}
+}
+
+// Nothing is waited for that can't come any more.
+func TestBatchWaitsForNoMore(t *testing.T) {
+	o := batch(t, `{"prompt":"Once upon a time","max_tokens":4,"temperature":0}`, "--max-wait", "1h")
+	assert.Equal(t, exitDone, o.status, o.err)
+	assert.Len(t, results(t, o.out), 1)
+	assert.Equal(t, exitDone, leat(t, greedy("--max-wait", "1h", "--max-seqs", "2", "-n", "3")...).status)
 }

@@ -78,6 +78,7 @@ func (f *logitsFlags) run(c *cobra.Command) (err error) {
 		return err
 	}
 	defer out.Discard()
+	f.pipeline.maxWait = 0 // nothing comes that could be waited for
 	e, err := f.pipeline.start(c.Context(), c.ErrOrStderr(), m)
 	if err != nil {
 		return err

@@ -72,6 +72,7 @@ func (f *runFlags) run(c *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
+	f.pipeline.maxWait = 0 // nothing comes that could be waited for
 	began = time.Now()
 	e, err := f.pipeline.start(ctx, stderr, m)
 	if err != nil {

@@ -63,6 +63,14 @@ func backend(k Kind) (Backend, error) {
 	return nil, Unavailable{k, absent(k)}
 }
 
+// Backends returns the kinds of devices that the program has backends for, whether or
+// not there are such devices, in the order of Kinds.
+func Backends() []Kind {
+	backendsMu.RLock()
+	defer backendsMu.RUnlock()
+	return slices.DeleteFunc(slices.Clone(Kinds), func(k Kind) bool { return backends[k] == nil })
+}
+
 // bringers are the packages that bring the device and the op set of a kind into a
 // program that imports them.
 var bringers = map[Kind]string{

@@ -203,5 +203,5 @@ func kindOf(name string) (Kind, error) {
 	if name == "" {
 		return 0, &ListError{name, "there is no name"}
 	}
-	return 0, &ListError{name, fmt.Sprintf("there is no kind of device %q: use cpu, cuda, rocm, metal, or auto for all that is there", name[:end])}
+	return 0, &ListError{name, fmt.Sprintf("there is no kind of device %q: there are cpu, cuda, rocm and metal", name[:end])}
 }

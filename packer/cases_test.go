@@ -126,7 +126,7 @@ func TestCasesThatOthersGotWrong(t *testing.T) {
 			name:    "groups of cores each have room, the memory under them hasn't",
 			entries: blocks(2, 40, 30),
 			devices: []Device{{Name: "cpu:0", Budget: 40, Memory: host}, {Name: "cpu:1", Budget: 40, Memory: host}},
-			err:     "the model doesn't fit: device cpu:1 in memory host: budget 60 bytes, of which others hold 40 bytes, its first entry block 1 needs 30 bytes: 10 bytes short",
+			err:     "the model doesn't fit: device cpu:1 in host: budget 60 bytes, of which others hold 40 bytes, its first entry block 1 needs 30 bytes: 10 bytes short",
 		}, {
 			name:    "one GPU at two places",
 			entries: model(3, 4, 10, 6, 4),

@@ -58,7 +58,7 @@ func (s Spill) Describe(size func(int64) string) string {
 	var b strings.Builder
 	b.WriteString("device " + strings.TrimPrefix(s.Device, "device "))
 	if s.Memory != nil {
-		b.WriteString(" in memory " + s.Memory.Name)
+		b.WriteString(" in " + s.Memory.Name)
 	}
 	fmt.Fprintf(&b, ": budget %s, ", size(s.Budget))
 	if s.Budget == 0 && s.Need+s.Overhead == 0 {

@@ -214,12 +214,12 @@ func TestWhatHasNoRoom(t *testing.T) {
 			"device a: budget 0 bytes, it takes nothing",
 		}, {
 			"a common memory", blocks(2, 6, 6), []Device{{Name: "a", Budget: 7, Memory: host}, {Name: "b", Budget: unlimited, Memory: host}},
-			"device b in memory host: budget 10 bytes, of which others hold 6 bytes, its first entry block 1 needs 6 bytes: 2 bytes short",
+			"device b in host: budget 10 bytes, of which others hold 6 bytes, its first entry block 1 needs 6 bytes: 2 bytes short",
 		}, {
 			"a common memory, of which the same weights are part",
 			[]Entry{{Costs: same(3, Cost{Weights: 9, Shared: "table", State: 1})}, blocks(3, 8)[0], head, blocks(3, 5)[0]},
 			[]Device{{Name: "gpu", Budget: unlimited, Memory: gpu}, {Name: "cpu", Budget: 8}, {Name: "gpu", Budget: unlimited, Memory: gpu}},
-			"device gpu in memory gpu: budget 12 bytes, of which others hold 1 bytes, block 0 needs 5 bytes beside 9 bytes of the entries before it: 3 bytes short",
+			"device gpu in gpu: budget 12 bytes, of which others hold 1 bytes, block 0 needs 5 bytes beside 9 bytes of the entries before it: 3 bytes short",
 		},
 	}
 	for _, test := range tests {
@@ -338,7 +338,7 @@ func TestCheck(t *testing.T) {
 	host := &Memory{Name: "host", Budget: 3}
 	devices = []Device{{Budget: 2, Memory: host}, {Budget: 2, Memory: host}, {Budget: unlimited}}
 	require.NoError(t, Check(entries, devices, []Run{{0, 0, 2}, {1, 2, 3}, {2, 3, 4}}))
-	require.ErrorContains(t, Check(entries, devices, []Run{{0, 0, 2}, {1, 2, 4}}), "memory host: budget 3 bytes, of which others hold 2 bytes")
+	require.ErrorContains(t, Check(entries, devices, []Run{{0, 0, 2}, {1, 2, 4}}), "in host: budget 3 bytes, of which others hold 2 bytes")
 }
 
 func TestLoad(t *testing.T) {

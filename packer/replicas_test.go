@@ -44,7 +44,7 @@ func TestReplicas(t *testing.T) {
 	entries = model(1, 0, 10, 4, 0)
 	devices[0].Budget, devices[0].Also[0].Budget = unlimited, unlimited
 	_, err = FirstFit(entries, devices[:1])
-	require.EqualError(t, err, "the model doesn't fit: device cpu:0 in memory host: budget 19 bytes, of which others hold 10 bytes, block 0 needs 10 bytes: 1 bytes short, and 61 bytes with the 4 entries after it")
+	require.EqualError(t, err, "the model doesn't fit: device cpu:0 in host: budget 19 bytes, of which others hold 10 bytes, block 0 needs 10 bytes: 1 bytes short, and 61 bytes with the 4 entries after it")
 	devices[0].Also[0].Name = "cpu:0"
 	for i := range entries {
 		entries[i].Costs[0].Shared = "table"

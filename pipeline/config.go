@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/pipeline/placement"
 	"github.com/leat-dev/leat/stage"
 )
 
@@ -21,10 +22,11 @@ const (
 // Config is what a pipeline is made for. The zero value is not useful; New and
 // NewPlan start from the defaults and apply options.
 type Config struct {
-	Devices   string // a device list
-	Imagined  bool   // Devices are of a machine that isn't at hand: for plans only
-	Placement string // a placement file's path; instead of Devices and Pack
-	Threads   int    // most CPU threads in all; 0: as many as cores
+	Devices   string          // a device list
+	Imagined  bool            // Devices are of a machine that isn't at hand: for plans only
+	Placement string          // a placement file's path; instead of Devices and Pack
+	Placed    *placement.File // a placement that has been read, instead of a path
+	Threads   int             // most CPU threads in all; 0: as many as cores
 	Pack      Pack
 	InFlight  int    // micro-batches in flight on each route; 0: as many as stages
 	Queue     []int  // depth of the link into each stage; the last stands for those after it
@@ -127,6 +129,12 @@ func WithImagined(list string) Option {
 // of packing; see package placement for what it holds.
 func WithPlacement(path string) Option {
 	return func(c *Config) error { c.Placement = path; return nil }
+}
+
+// WithPlacementFile places the layers as a placement says that has been read already;
+// see WithPlacement.
+func WithPlacementFile(f *placement.File) Option {
+	return func(c *Config) error { c.Placed = f; return nil }
 }
 
 // WithThreads limits the CPU threads that devices without core numbers use.

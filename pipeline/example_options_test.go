@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leat-dev/leat/pipeline"
+	"github.com/leat-dev/leat/pipeline/placement"
 	"github.com/leat-dev/leat/stage"
 )
 
@@ -55,6 +56,17 @@ func ExampleWithPlacement() {
 	// Output:
 	// block 0
 	// blocks 1-3
+}
+
+func ExampleWithPlacementFile() {
+	file, err := placement.Parse("inline", []byte(`{"version": 1, "layers": {"0-2": "cpu", "3": "cpu=1GiB"}}`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	show(4, pipeline.WithPlacementFile(file))
+	// Output:
+	// blocks 0-2
+	// block 3
 }
 
 func ExampleWithThreads() {

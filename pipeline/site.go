@@ -39,7 +39,7 @@ func Survey(ctx context.Context, layers []stage.Layer, options ...Option) (*Site
 	}
 	s := &Site{layers: layers, config: c}
 	switch {
-	case c.Placement != "":
+	case c.Placement != "" || c.Placed != nil:
 		err = s.placed()
 	case c.Imagined:
 		if s.places, err = device.WhatIf(c.Devices); err == nil {
@@ -96,9 +96,11 @@ func (s *Site) measure(ctx context.Context) error {
 
 // placed reads the placement file: each of its runs is a place.
 func (s *Site) placed() error {
-	file, err := placement.ReadFile(s.config.Placement)
-	if err != nil {
-		return err
+	file, err := s.config.Placed, error(nil)
+	if file == nil {
+		if file, err = placement.ReadFile(s.config.Placement); err != nil {
+			return err
+		}
 	}
 	names := make([]string, len(s.layers))
 	for i, l := range s.layers {

@@ -3,9 +3,11 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
 
 	"github.com/leat-dev/leat/device"
@@ -28,7 +30,7 @@ const (
 
 func newBar(w io.Writer, what string) *bar {
 	b := &bar{what: what, patient: time.Now().Add(patience)}
-	if isTerminal(w) {
+	if isTerminal(w) && os.Getenv("TERM") != "dumb" {
 		b.w = w
 	}
 	return b
@@ -43,7 +45,15 @@ func (b *bar) bytes(n, total int64) {
 	if total > 0 {
 		share = float64(n) / float64(total)
 	}
-	b.draw(fmt.Sprintf("%s %s %s of %s", b.what, filled(share), device.FormatSize(n), device.FormatSize(total)))
+	b.draw(fmt.Sprintf("%s %s%s of %s", b.what, b.filled(share), device.FormatSize(n), device.FormatSize(total)))
+}
+
+// filled is a bar and a space, or nothing where there is no room for it.
+func (b *bar) filled(share float64) string {
+	if width := windowWidth(b.w); width > 0 && width < 3*barWidth {
+		return ""
+	}
+	return filled(share) + " "
 }
 
 // filled is a bar of which a share, from 0 to 1, is full.
@@ -72,6 +82,9 @@ func (b *bar) due() bool {
 const eraseLine = "\r\x1b[K"
 
 func (b *bar) draw(line string) {
+	if width := windowWidth(b.w); width > 0 {
+		line = ansi.Truncate(line, width-1, "…") // a longer one would go on in the next line, and stay there
+	}
 	fmt.Fprint(b.w, eraseLine, line)
 	b.shown = true
 }

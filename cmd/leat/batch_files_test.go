@@ -21,7 +21,8 @@ func TestScanner(t *testing.T) {
 		end    int64
 	}
 	all := func(in io.Reader) (lines []line) {
-		s := scanner{r: bufio.NewReaderSize(in, 16)}
+		s := newScanner(in)
+		s.r = bufio.NewReaderSize(in, 16)
 		for {
 			l, err := s.next()
 			if err != nil {
@@ -50,7 +51,7 @@ func TestScanner(t *testing.T) {
 // A line that is too long is passed over without being kept.
 func TestScannerLongLines(t *testing.T) {
 	longest := strings.Repeat("x", longestLine-1) + "\n"
-	s := scanner{r: bufio.NewReaderSize(strings.NewReader(longest+"y"+longest+"z\n"+"y"+longest[:longestLine-1]+"y"), 1<<16)}
+	s := newScanner(strings.NewReader(longest + "y" + longest + "z\n" + "y" + longest[:longestLine-1] + "y"))
 	for i, want := range []int{longestLine - 1, 0, 1, 0} {
 		l, err := s.next()
 		require.NoError(t, err)
@@ -74,7 +75,7 @@ func TestScannerLongLines(t *testing.T) {
 }
 
 func TestScannerBreaksOff(t *testing.T) {
-	s := scanner{r: bufio.NewReader(io.MultiReader(strings.NewReader("a\nhalf"), brokenReader{errors.New("cut off")}))}
+	s := newScanner(io.MultiReader(strings.NewReader("a\nhalf"), brokenReader{errors.New("cut off")}))
 	_, err := s.next()
 	require.NoError(t, err)
 	_, err = s.next()
@@ -85,9 +86,9 @@ func TestScannerBreaksOff(t *testing.T) {
 // A write that the disk cuts short leaves whole lines.
 func TestBatchOutputIsWholeLines(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.jsonl")
-	o, err := openBatchOutput(path, nil, nil)
+	o, err := openBatchOutput(t.Context(), path, nil)
 	require.NoError(t, err)
-	require.NoError(t, o.begin())
+	require.NoError(t, o.begin(true))
 	_, err = o.Write([]byte("one\ntwo\n"))
 	require.NoError(t, err)
 	o.w = &shortWriter{o.file, 9}

@@ -2,14 +2,16 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
+
+	"github.com/leat-dev/leat/cmd/leat/internal/journal"
 )
 
 // flow carries lines from a reader to a writer: many are worked on at once, and
@@ -18,8 +20,10 @@ import (
 // slow line makes memory grow: a line leaves it when its result is written.
 type flow struct {
 	window  int                                // most lines in it
-	prepare func(inputLine) *task              // called for one line at a time
-	work    func(ctx context.Context, t *task) // called for many at once; not for a task that has an error
+	prepare func(inputLine) (*task, error)     // called for one line at a time; an error ends all
+	work    func(ctx context.Context, t *task) // called for many at once; not for a task that has its result
+	ended   func(lines int) error              // is told how many lines the input had; may be nil
+	journal *journal.Journal                   // keeps what can't be written yet; may be nil
 	show    *bar                               // nil: nothing is shown
 
 	tally tally
@@ -29,6 +33,8 @@ type flow struct {
 	// What has happened, for run to see when all is done.
 	untaken, unfinished bool  // ctx ended before the input did, and before a line taken did
 	broken              error // of the input
+
+	awaited atomic.Int64 // the number of the line that is to be written next
 }
 
 // mostBytes is how much input may be in the window.
@@ -46,8 +52,7 @@ func (f *flow) run(ctx context.Context, in io.Reader, w io.Writer) error {
 	queue := make(chan *task, f.window)
 	g.Go(func() error {
 		defer close(queue)
-		f.take(inner, g, scan(inner, in), queue)
-		return nil
+		return f.take(inner, g, scan(inner, in), queue)
 	})
 	g.Go(func() error { return f.write(inner, queue, w) })
 	if err := g.Wait(); err != nil {
@@ -60,42 +65,61 @@ func (f *flow) run(ctx context.Context, in io.Reader, w io.Writer) error {
 }
 
 // take brings lines into the window, in order, and has each worked on.
-func (f *flow) take(ctx context.Context, g *errgroup.Group, lines <-chan inputLine, queue chan<- *task) {
+func (f *flow) take(ctx context.Context, g *errgroup.Group, lines <-chan inputLine, queue chan<- *task) error {
 	f.untaken = true
+	number := 0
 	for {
 		if f.lines.Acquire(ctx, 1) != nil {
-			return
+			return nil
 		}
 		var l inputLine
 		select {
 		case l = <-lines:
 		case <-ctx.Done():
-			return
+			return nil
 		}
 		if l.broken != nil {
 			if f.untaken = false; l.broken != io.EOF {
 				f.broken = l.broken
+			} else if f.ended != nil {
+				return f.ended(number)
 			}
-			return
+			return nil
 		}
+		number = l.number
 		size := int64(len(l.text))
 		if f.bytes.Acquire(ctx, size) != nil {
-			return
+			return nil
 		}
-		t := f.prepare(l)
-		t.size, t.end, t.done = size, l.end, make(chan struct{})
+		t, err := f.prepare(l)
+		if err != nil {
+			return err
+		}
+		t.size, t.end, t.digest, t.done = size, l.end, l.digest, make(chan struct{})
 		t.count = func() { f.tally.made.Add(1) }
 		queue <- t // has room for the window
-		if t.err != nil {
+		if t.err != nil || t.kept {
 			close(t.done)
 			continue
 		}
 		g.Go(func() error {
 			defer close(t.done)
 			f.work(ctx, t)
-			return nil
+			return f.keep(ctx, t)
 		})
 	}
+}
+
+// keep puts the result of a line into the journal if lines before it aren't finished.
+func (f *flow) keep(ctx context.Context, t *task) error {
+	t.unfinished = ctx.Err() != nil && errors.Is(t.err, context.Canceled)
+	if t.unfinished || f.journal == nil || int64(t.number) == f.awaited.Load() {
+		return nil
+	}
+	if err := t.render(); err != nil {
+		return err
+	}
+	return f.journal.Keep(t.number, t.digest, t.line)
 }
 
 // write writes the results in order.
@@ -108,45 +132,63 @@ func (f *flow) write(ctx context.Context, queue <-chan *task, to io.Writer) erro
 		ticks = ticker.C
 	}
 	w := bufio.NewWriterSize(to, 1<<16)
+	var last *task // that was written
+	flush := func() error {
+		if err := w.Flush(); err != nil || f.journal == nil || last == nil {
+			return err
+		}
+		number, digest := last.number, last.digest
+		last = nil
+		return f.journal.Written(number, digest)
+	}
 	draw := func() {
 		if f.show != nil {
-			f.show.say(f.tally.picture())
+			f.show.say(f.tally.picture(f.show.filled))
 		}
 	}
-	var line bytes.Buffer
 	for {
-		t, open, err := await(queue, w.Flush, ticks, draw)
+		t, open, err := await(queue, flush, ticks, draw)
 		if err != nil {
 			return err
 		}
 		if !open {
-			return w.Flush()
+			return flush()
 		}
-		if _, _, err := await(t.done, w.Flush, ticks, draw); err != nil {
+		if !f.unfinished {
+			f.awaited.Store(int64(t.number))
+		}
+		if _, _, err := await(t.done, flush, ticks, draw); err != nil {
 			return err
 		}
-		if ctx.Err() != nil && errors.Is(t.err, context.Canceled) {
-			f.unfinished = true
-		}
+		f.unfinished = f.unfinished || t.unfinished
 		if !f.unfinished { // nothing is written after a line that was
-			line.Reset()
-			if err := t.appendTo(&line); err != nil {
+			if err := t.render(); err != nil {
 				return err
 			}
-			if line.Len() > w.Available() { // so that every write is of whole lines
-				if err := w.Flush(); err != nil {
+			if len(t.line) > w.Available() { // so that every write is of whole lines
+				if err := flush(); err != nil {
 					return err
 				}
 			}
-			if _, err := w.Write(line.Bytes()); err != nil {
+			if _, err := w.Write(t.line); err != nil {
 				return err
 			}
 			f.tally.add(t)
+			t.line = nil
+			last = t
 			draw()
 		}
 		f.bytes.Release(t.size)
 		f.lines.Release(1)
 	}
+}
+
+// next returns the number of the first line that isn't written, once run has returned.
+func (f *flow) next() int {
+	if f.unfinished {
+		return int(f.awaited.Load())
+	}
+	return f.tally.last + 1
 }
 
 // await receives from c. Before it blocks it calls idle, and while it blocks

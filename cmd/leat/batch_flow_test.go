@@ -32,7 +32,7 @@ func numbered(n int) *strings.Reader {
 func testFlow(window int, work func(ctx context.Context, t *task)) *flow {
 	return &flow{
 		window:  window,
-		prepare: func(l inputLine) *task { return &task{number: l.number, id: l.text} },
+		prepare: func(l inputLine) (*task, error) { return &task{number: l.number, id: l.text}, nil },
 		work: func(ctx context.Context, t *task) {
 			t.finish = generate.Stop
 			work(ctx, t)
@@ -67,7 +67,7 @@ func TestFlowWindow(t *testing.T) {
 			}
 		})
 		prepare := f.prepare
-		f.prepare = func(l inputLine) *task {
+		f.prepare = func(l inputLine) (*task, error) {
 			taken.Add(1)
 			return prepare(l)
 		}
@@ -126,7 +126,7 @@ func TestFlowBoundsBytes(t *testing.T) {
 		release := make(chan struct{})
 		var taken atomic.Int64
 		f := testFlow(100, func(context.Context, *task) { <-release })
-		f.prepare = func(l inputLine) *task { taken.Add(1); return &task{number: l.number} }
+		f.prepare = func(l inputLine) (*task, error) { taken.Add(1); return &task{number: l.number}, nil }
 		long := strings.Repeat("x", longestLine-1) + "\n"
 		in := io.MultiReader(strings.NewReader(long), strings.NewReader(long), strings.NewReader(long),
 			strings.NewReader(long), strings.NewReader(long), strings.NewReader(long))
@@ -220,9 +220,9 @@ func TestFlowShowsProgress(t *testing.T) {
 		assert.Regexp(t, "writing "+filled(0.5)+` 50%, 2 lines, \d\d\.\d tokens/s, 1 failed`, screen.String())
 		assert.Empty(t, pictures[len(pictures)-1], "it is gone afterwards")
 		assert.Equal(t, "300 tokens in 4.0 s, 75.0 tokens/s, seed 7", f.tally.String())
-		assert.Equal(t, batchDocument{4, 1, 300, 75, 7}, f.tally.document())
+		assert.Equal(t, batchDocument{4, 0, 1, 300, 75, 7}, f.tally.document())
 
 		f.tally.total = 0
-		assert.Equal(t, "4 lines, 100.0 tokens/s, 1 failed", f.tally.picture(), "without a size there is no bar")
+		assert.Equal(t, "4 lines, 100.0 tokens/s, 1 failed", f.tally.picture(f.show.filled), "without a size there is no bar")
 	})
 }

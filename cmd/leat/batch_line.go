@@ -6,9 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/leat-dev/leat/pipeline/generate"
 )
@@ -25,16 +29,21 @@ func readLine(flags generationFlags, l inputLine) (json.RawMessage, generate.Req
 			fields.id = nil
 		}
 	}
-	if err == nil && fields.prompt == nil {
+	switch {
+	case err != nil:
+	case fields.prompt == nil && fields.tokens == nil:
 		err = errors.New(`there is no prompt: write {"prompt":"…"}`)
+	case fields.prompt != nil && fields.tokens != nil:
+		err = errors.New("prompt and tokens exclude each other: give the prompt once")
 	}
 	if err != nil {
 		return fields.id, generate.Request{}, err
 	}
 	r, err := fields.flags.request()
-	if err == nil {
+	if err == nil && fields.prompt != nil {
 		r.Prompt = *fields.prompt
 	}
+	r.Tokens = fields.tokens
 	return fields.id, r, err
 }
 
@@ -49,6 +58,7 @@ func lineSeed(seed uint64, line int) uint64 {
 type lineFields struct {
 	id     json.RawMessage // nil: none
 	prompt *string         // nil: none
+	tokens []int32         // instead of prompt; nil: none
 	flags  generationFlags
 }
 
@@ -98,21 +108,38 @@ func notAnObject(err error) error {
 	return fmt.Errorf("it is not a JSON object: %w", err)
 }
 
-const lineKeys = "id, prompt, max_tokens, temperature, top_k, top_p, min_p, repeat_penalty, seed, stop and raw"
+const lineKeys = "id, prompt, tokens, max_tokens, temperature, top_k, top_p, min_p, repeat_penalty, seed, stop and raw"
 
-// set takes one field.
+// set takes one field. null is as good as no field.
 func (f *lineFields) set(key string, value json.RawMessage) error {
 	s := &f.flags.sampling
+	if string(value) == "null" && key != "id" && knownKey(key) {
+		return nil
+	}
 	switch key {
 	case "id":
 		f.id = value
 		return nil
 	case "prompt":
 		f.prompt = new(string)
-		return field(key, value, f.prompt, "a text")
+		return text(key, value, f.prompt, "a text")
+	case "tokens":
+		f.tokens = []int32{}
+		var ids []json.RawMessage
+		if err := field(key, value, &ids, "a list of token ids"); err != nil {
+			return err
+		}
+		for _, id := range ids {
+			var n int32
+			if err := integer(key, id, &n, "a list of token ids"); err != nil {
+				return err
+			}
+			f.tokens = append(f.tokens, n)
+		}
+		return nil
 	case "max_tokens":
 		n := &f.flags.maxTokens
-		err := field(key, value, n, "a whole number")
+		err := integer(key, value, n, "a whole number")
 		if err == nil && *n < 1 {
 			err = fmt.Errorf("max_tokens %d: it may be 1 or more", *n)
 		}
@@ -120,7 +147,7 @@ func (f *lineFields) set(key string, value json.RawMessage) error {
 	case "temperature":
 		return field(key, value, &s.Temperature, "a number")
 	case "top_k":
-		return field(key, value, &s.TopK, "a whole number")
+		return integer(key, value, &s.TopK, "a whole number")
 	case "top_p":
 		return field(key, value, &s.TopP, "a number")
 	case "min_p":
@@ -128,13 +155,19 @@ func (f *lineFields) set(key string, value json.RawMessage) error {
 	case "repeat_penalty":
 		return field(key, value, &s.RepeatPenalty, "a number")
 	case "seed":
-		return field(key, value, &s.Seed, "a whole number from 0 to 18446744073709551615")
+		return integer(key, value, &s.Seed, "a whole number from 0 to 18446744073709551615")
 	case "stop":
 		return f.stop(value)
 	case "raw":
 		return field(key, value, &f.flags.raw, "true or false")
 	}
 	return fmt.Errorf("unknown key %q: there are %s", short(key), lineKeys)
+}
+
+// knownKey says that a line may have a key.
+func knownKey(key string) bool {
+	names := strings.FieldsFunc(lineKeys, func(c rune) bool { return c == ',' || c == ' ' })
+	return key != "and" && slices.Contains(names, key)
 }
 
 // stop takes a text or a list of them, in place of the flags'.
@@ -147,8 +180,8 @@ func (f *lineFields) stop(value json.RawMessage) error {
 		}
 	}
 	f.flags.stop = make([]string, len(texts))
-	for i, text := range texts {
-		if err := field("stop", text, &f.flags.stop[i], what); err != nil {
+	for i, one := range texts {
+		if err := text("stop", one, &f.flags.stop[i], what); err != nil {
 			return err
 		}
 		if f.flags.stop[i] == "" {
@@ -162,6 +195,40 @@ func (f *lineFields) stop(value json.RawMessage) error {
 func field(key string, value json.RawMessage, to any, what string) error {
 	if err := json.Unmarshal(value, to); err != nil || bytes.Equal(value, []byte("null")) {
 		return fmt.Errorf("%s %s: it may be %s", key, short(string(value)), what)
+	}
+	return nil
+}
+
+// integer is field for a whole number, which may be written as a fraction or with an
+// exponent: 4.0 is 4.
+func integer[T int | int32 | uint64](key string, value json.RawMessage, to *T, what string) error {
+	const exact = 1 << 53 // below it a float64 holds every whole number
+	digits := string(value)
+	if whole, zeros, ok := strings.Cut(digits, "."); ok && strings.Trim(zeros, "0") == "" {
+		digits = whole
+	}
+	if digits == "null" {
+		return field(key, value, to, what)
+	}
+	if json.Unmarshal([]byte(digits), to) == nil {
+		return nil
+	}
+	var x float64
+	if err := json.Unmarshal(value, &x); err == nil && x == math.Trunc(x) && math.Abs(x) < exact && float64(T(x)) == x {
+		*to = T(x)
+		return nil
+	}
+	return field(key, value, to, what)
+}
+
+// text is field for a text. A half of a surrogate pair, which stands for no character,
+// is refused, where package json would put another character in its place.
+func text(key string, value json.RawMessage, to *string, what string) error {
+	if err := field(key, value, to, what); err != nil {
+		return err
+	}
+	if _, err := jsontext.AppendUnquote(nil, value); err != nil {
+		return fmt.Errorf(`%s: it has half of a surrogate pair, as \ud83d without its other half: it is not UTF-8`, key)
 	}
 	return nil
 }
@@ -186,10 +253,28 @@ type task struct {
 	finish generate.Finish
 	err    error // its result, if it isn't nil
 
-	count func()        // is told of every token
-	size  int64         // bytes of its line
-	end   int64         // bytes of the input up to its line's end
-	done  chan struct{} // closed when it has its result
+	line       []byte // of the output; nil: not rendered yet
+	failed     bool   // it says so
+	kept       bool   // an earlier run has made it
+	written    bool   // and has written it to the output
+	unfinished bool   // the batch ended before it did
+
+	count  func()        // is told of every token
+	size   int64         // bytes of its line
+	end    int64         // bytes of the input up to its line's end
+	digest uint64        // of the input's lines up to its own
+	done   chan struct{} // closed when it has its result
+}
+
+// render makes the line of the output, if it isn't made yet or stands there already.
+func (t *task) render() error {
+	if t.line != nil || t.written {
+		return nil
+	}
+	var b bytes.Buffer
+	err := t.appendTo(&b)
+	t.line, t.failed = b.Bytes(), t.err != nil
+	return err
 }
 
 // appendTo writes the line of the output: the id first, byte for byte as it was

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leat-dev/leat/pipeline/generate"
+	"github.com/leat-dev/leat/pipeline/generate/sampling"
 )
 
 // lineDefaults are the flags that the lines of these tests don't override.
@@ -37,6 +38,19 @@ func TestReadLine(t *testing.T) {
 		`"seed":18446744073709551615,"stop":["a","b"],"raw":false,"id":null}`))
 	assert.Equal(t, []string{"end"}, read(`{"prompt":"","stop":"end"}`).Stop)
 	assert.Empty(t, read(`{"prompt":"","stop":[]}`).Stop)
+
+	// null is not given, a number is what it is however it is written, and a zero that
+	// was written is one.
+	assert.Equal(t, want, read(`{"prompt":"\u00e9\n\"","tokens":null,"max_tokens":null,"temperature":null,"top_k":null,"top_p":null,"min_p":null,`+
+		`"repeat_penalty":null,"seed":null,"stop":null,"raw":null,"id":null}`))
+	same := read(`{"tokens":[1,4.0e0],"max_tokens":4.0,"top_k":4e1,"seed":18446744073709551615.0,"top_p":0}`)
+	assert.Equal(t, []int32{1, 4}, same.Tokens)
+	assert.Equal(t, 4, same.MaxTokens)
+	assert.Equal(t, 40, same.TopK)
+	assert.Equal(t, uint64(1<<64-1), same.Seed)
+	assert.Equal(t, sampling.TopPZero, same.TopP)
+	assert.Equal(t, "\U0001F600", read(`{"prompt":"\ud83d\ude00"}`).Prompt)
+	assert.Equal(t, []int32{}, read(`{"tokens":[]}`).Tokens)
 
 	assert.NotEqual(t, lineSeed(1, 2), lineSeed(2, 1))
 	assert.Equal(t, uint64(0xff4ae39f6bb44fb8), lineSeed(1, 1), "an output can be made again by a later version")
@@ -100,13 +114,23 @@ func TestWrongLines(t *testing.T) {
 		`{}`:                                    "no prompt",
 		`{"id":1}`:                              "no prompt",
 		`{"Prompt":"a"}`:                        `unknown key "Prompt"`,
-		`{"prompt":"a","temp":1}`:               `unknown key "temp": there are id, prompt, max_tokens, temperature`,
+		`{"prompt":"a","temp":1}`:               `unknown key "temp": there are id, prompt, tokens, max_tokens, temperature`,
 		`{"prompt":"a","\u001b[2J":1}`:          `unknown key "\x1b[2J"`,
 		`{"` + strings.Repeat("é", 50) + `":1}`: "ééé…\":",
 		`{"prompt":"a","prompt":"a"}`:           `"prompt" stands there twice`,
 		`{"id":1,"prompt":"a","id":1}`:          `"id" stands there twice`,
 		`{"seed":1,"se\u0065d":1}`:              `"seed" stands there twice`,
-		`{"prompt":null}`:                       "prompt null: it may be a text",
+		`{"prompt":null}`:                       "no prompt",
+		`{"prompt":"a","tokens":[1]}`:           "prompt and tokens exclude each other",
+		`{"tokens":1}`:                          "tokens 1: it may be a list of token ids",
+		`{"tokens":[1.5]}`:                      "tokens 1.5: it may be a list of token ids",
+		`{"tokens":[null]}`:                     "tokens null: it may be a list of token ids",
+		`{"tokens":[4294967296]}`:               "tokens 4294967296: it may be a list",
+		`{"unknown":null}`:                      `unknown key "unknown"`,
+		`{"and":null}`:                          `unknown key "and"`,
+		`{"prompt":"a\ud83d"}`:                  "prompt: it has half of a surrogate pair",
+		`{"prompt":"\udc00\ud83d"}`:             "prompt: it has half of a surrogate pair",
+		`{"stop":["a","\ude00"]}`:               "stop: it has half of a surrogate pair",
 		`{"prompt":["a"]}`:                      `prompt ["a"]: it may be a text`,
 		`{"max_tokens":"9"}`:                    `max_tokens "9": it may be a whole number`,
 		`{"max_tokens":1.5}`:                    "whole number",
@@ -115,7 +139,6 @@ func TestWrongLines(t *testing.T) {
 		`{"max_tokens":99999999999999999999}`:   "whole number",
 		`{"temperature":"warm"}`:                `temperature "warm": it may be a number`,
 		`{"temperature":1e400}`:                 "temperature 1e400: it may be a number",
-		`{"temperature":null}`:                  "temperature null: it may be a number",
 		`{"prompt":"","temperature":-1}`:        "temperature of -1",
 		`{"top_k":1.5}`:                         "top_k 1.5: it may be a whole number",
 		`{"prompt":"","top_k":-1}`:              "top-k of -1",
@@ -125,16 +148,19 @@ func TestWrongLines(t *testing.T) {
 		`{"prompt":"","min_p":2}`:               "min-p of 2",
 		`{"repeat_penalty":[]}`:                 "repeat_penalty []: it may be a number",
 		`{"prompt":"","repeat_penalty":-1}`:     "repeat penalty of -1",
+		`{"prompt":"","repeat_penalty":0}`:      "repeat penalty of 0: it may be above 0; 1 is off",
+		`{"max_tokens":4.5}`:                    "whole number",
+		`{"seed":1e30}`:                         "seed 1e30: it may be a whole number",
+		`{"seed":-1.0}`:                         "seed -1.0: it may be a whole number",
+		`{"top_k":1e10000}`:                     "top_k 1e10000: it may be a whole number",
 		`{"seed":-1}`:                           "seed -1: it may be a whole number from 0",
 		`{"seed":18446744073709551616}`:         "seed 18446744073709551616: it may be a whole number",
 		`{"stop":1}`:                            "stop 1: it may be a text or a list of texts",
-		`{"stop":null}`:                         "stop null: it may be a text or a list",
 		`{"stop":["a",null]}`:                   "stop null: it may be a text or a list",
 		`{"stop":["a",["b"]]}`:                  `stop ["b"]: it may be`,
 		`{"stop":""}`:                           "an empty text would stop at once",
 		`{"stop":["a",""]}`:                     "an empty text would stop at once",
 		`{"raw":1}`:                             "raw 1: it may be true or false",
-		`{"raw":null}`:                          "raw null: it may be true or false",
 		`{"id":` + strings.Repeat("[", 1<<20):   "exceeded max depth",
 	} {
 		_, _, err := readLine(lineDefaults(), inputLine{text: []byte(text)})

@@ -10,9 +10,12 @@ import (
 // writes, and when that has ended, to its owner.
 type tally struct {
 	lines, failed int   // that are written
+	kept          int   // of the lines, by an earlier run
+	last          int   // the number of the last of them
 	tokens        int   // in them
 	bytes, total  int64 // of the input; total is 0 where it isn't known
 	seed          uint64
+	next          string // how to go on with what is left, of a batch that was ended
 	began         time.Time
 	took          time.Duration
 	made          atomic.Int64 // tokens, of lines that aren't written too
@@ -21,7 +24,11 @@ type tally struct {
 // add counts a line that has been written.
 func (p *tally) add(t *task) {
 	p.lines++
-	if t.err != nil {
+	p.last = t.number
+	if t.kept {
+		p.kept++
+	}
+	if t.failed {
 		p.failed++
 	} else {
 		p.tokens += len(t.tokens)
@@ -30,12 +37,12 @@ func (p *tally) add(t *task) {
 }
 
 // picture is how far the lines are while they run.
-func (p *tally) picture() string {
+func (p *tally) picture(filled func(share float64) string) string {
 	made := int(p.made.Load())
 	text := fmt.Sprintf("%s, %.1f tokens/s", counted(p.lines, "line"), perSecond(made, time.Since(p.began)))
 	if p.total > 0 {
 		share := min(1, float64(p.bytes)/float64(p.total))
-		text = fmt.Sprintf("%s %2.0f%%, %s", filled(share), share*100, text)
+		text = fmt.Sprintf("%s%2.0f%%, %s", filled(share), share*100, text)
 	}
 	if p.failed > 0 {
 		text += fmt.Sprintf(", %d failed", p.failed)
@@ -45,13 +52,18 @@ func (p *tally) picture() string {
 
 // String is what was written in all.
 func (p *tally) String() string {
-	return fmt.Sprintf("%s in %.1f s, %.1f tokens/s, seed %d",
-		counted(p.tokens, "token"), p.took.Seconds(), perSecond(p.tokens, p.took), p.seed)
+	before := ""
+	if p.kept > 0 {
+		before = fmt.Sprintf("%d done before, ", p.kept)
+	}
+	return fmt.Sprintf("%s%s in %.1f s, %.1f tokens/s, seed %d",
+		before, counted(p.tokens, "token"), p.took.Seconds(), perSecond(p.tokens, p.took), p.seed)
 }
 
 // batchDocument is what leat batch --json prints.
 type batchDocument struct {
 	Lines  int     `json:"lines"`
+	Kept   int     `json:"kept"` // of the lines, from before --resume
 	Failed int     `json:"failed"`
 	Tokens int     `json:"tokens"`
 	Speed  float64 `json:"tps"`
@@ -59,5 +71,5 @@ type batchDocument struct {
 }
 
 func (p *tally) document() batchDocument {
-	return batchDocument{p.lines, p.failed, p.tokens, decimals(perSecond(p.tokens, p.took), 1), p.seed}
+	return batchDocument{p.lines, p.kept, p.failed, p.tokens, decimals(perSecond(p.tokens, p.took), 1), p.seed}
 }

@@ -79,7 +79,7 @@ func TestBatchIsRun(t *testing.T) {
 		assert.Equal(t, want.Text, got[i].Text, flags)
 		assert.Equal(t, want.Tokens, got[i].Tokens, flags)
 		assert.Equal(t, want.Finish, got[i].Finish, flags)
-		assert.Len(t, want.PromptTokens, got[i].PromptTokens, flags)
+		assert.Equal(t, want.PromptTokens, got[i].PromptTokens, flags)
 	}
 }
 
@@ -128,14 +128,16 @@ func TestBatchFiles(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out.jsonl")
 	args := []string{"batch", "-m", storiesFile, "-i", in, "-o", out, "--seed", "18446744073709551615"}
 	doc := document[batchDocument](t, append(args, "--json")...)
-	assert.Equal(t, batchDocument{2, 0, 5, doc.Speed, 1<<64 - 1}, doc)
+	assert.Equal(t, batchDocument{2, 0, 0, 5, doc.Speed, 1<<64 - 1}, doc)
 	assert.Positive(t, doc.Speed)
 	first, err := os.ReadFile(out)
 	require.NoError(t, err)
 	require.Len(t, results(t, string(first)), 2)
 
-	// What was there goes, however long.
+	// What was there is replaced where that is asked for, however long it is.
 	require.NoError(t, os.WriteFile(out, bytes.Repeat([]byte("old\n"), 10000), 0o600))
+	failed(t, leat(t, args...), "out.jsonl isn't empty", "--resume", "--overwrite")
+	args = append(args, "--overwrite")
 	o := leat(t, args...)
 	assert.Equal(t, exitDone, o.status, o.err)
 	assert.Empty(t, o.out)
@@ -156,7 +158,10 @@ func TestBatchFiles(t *testing.T) {
 	again, err = os.ReadFile(out)
 	require.NoError(t, err)
 	assert.Empty(t, again)
-	assert.Equal(t, exitDone, leat(t, append(args, "-o", os.DevNull)...).status)
+	assert.Equal(t, exitDone, leat(t, append(args[:len(args)-1], "-o", os.DevNull)...).status)
+	entries, err := os.ReadDir(filepath.Dir(out))
+	require.NoError(t, err)
+	assert.Len(t, entries, 1, "no journal is left")
 }
 
 func TestBatchWrongUsage(t *testing.T) {
@@ -166,18 +171,21 @@ func TestBatchWrongUsage(t *testing.T) {
 		link = in
 	}
 	for what, args := range map[string][]string{
-		"no model":             {"-i", in, "-o", "-"},
-		"no input":             {"-m", storiesFile, "-o", "-"},
-		"no output":            {"-m", storiesFile, "-i", in},
-		"-o - and --json":      {"-m", storiesFile, "-i", in, "-o", "-", "--json"},
-		"temperature of -1":    {"-m", storiesFile, "-i", in, "-o", "-", "--temp", "-1"},
-		"-n 0":                 {"-m", storiesFile, "-i", in, "-o", "-", "-n", "0"},
-		"--placement and":      {"-m", storiesFile, "-i", in, "-o", "-", "--placement", "x", "--devices", "cpu"},
-		`"x": it takes no`:     {"x", "-m", storiesFile, "-i", in, "-o", "-"},
-		"link and -i ":         {"-m", storiesFile, "-i", in, "-o", filepath.Dir(in) + "/link"},
-		"-o " + in + " and -i": {"-m", storiesFile, "-i", in, "-o", in},
+		"no model":            {"-i", in, "-o", "-"},
+		"no input":            {"-m", storiesFile, "-o", "-"},
+		"no output":           {"-m", storiesFile, "-i", in},
+		"-o - and --json":     {"-m", storiesFile, "-i", in, "-o", "-", "--json"},
+		"temperature of -1":   {"-m", storiesFile, "-i", in, "-o", "-", "--temp", "-1"},
+		"-n 0":                {"-m", storiesFile, "-i", in, "-o", "-", "-n", "0"},
+		"--placement and":     {"-m", storiesFile, "-i", in, "-o", "-", "--placement", "x", "--devices", "cpu"},
+		`"x": it takes no`:    {"x", "-m", storiesFile, "-i", in, "-o", "-"},
+		"and -o " + link:      {"-m", storiesFile, "-i", in, "-o", filepath.Dir(in) + "/link"},
+		"and -o " + in:        {"-m", storiesFile, "-i", in, "-o", in},
+		"--resume and --over": {"-m", storiesFile, "-i", in, "-o", "x", "--resume", "--overwrite"},
+		"could be kept":       {"-m", storiesFile, "-i", in, "-o", "-", "--resume"},
+		"lines could be kept": {"-m", storiesFile, "-i", in, "-o", os.DevNull, "--overwrite"},
 	} {
-		if link == in && strings.HasPrefix(what, "link") {
+		if link == in && strings.HasSuffix(args[len(args)-1], "/link") {
 			continue // no links here
 		}
 		o := leat(t, append([]string{"batch"}, args...)...)
@@ -195,7 +203,7 @@ func TestBatchWrongUsage(t *testing.T) {
 	model := writeFile(t, "model.gguf", data)
 	o := leat(t, "batch", "-m", model, "-i", in, "-o", model)
 	assert.Equal(t, exitUsage, o.status)
-	assert.Contains(t, o.err, "and -m")
+	assert.Contains(t, o.err, "-m "+model+" and -o "+model)
 }
 
 func TestBatchFailures(t *testing.T) {
@@ -215,7 +223,8 @@ func TestBatchFailures(t *testing.T) {
 	failed(t, leave("--devices", "cpu:4095"), "cpu:4095")
 	assert.NoFileExists(t, out)
 	require.NoError(t, os.WriteFile(out, []byte("old"), 0o600))
-	failed(t, leave("--devices", "cpu:4095"))
+	failed(t, leave("--devices", "cpu:4095"), "isn't empty")
+	failed(t, leave("--devices", "cpu:4095", "--overwrite"), "cpu:4095")
 	old, err := os.ReadFile(out)
 	require.NoError(t, err)
 	assert.Equal(t, "old", string(old))
@@ -302,7 +311,11 @@ func TestBatchInterrupted(t *testing.T) {
 	for i := range rounds {
 		ctx, stop := context.WithCancel(t.Context())
 		out := filepath.Join(t.TempDir(), "out.jsonl")
-		in := &lineReader{lines: strings.SplitAfter(lines, "\n"), at: rand.IntN(401), then: stop}
+		at := rand.IntN(401)
+		if i < 2 {
+			at = 380 // more than the window: some are written
+		}
+		in := &lineReader{lines: strings.SplitAfter(lines, "\n"), at: at, then: stop}
 		var stderr strings.Builder
 		var got string
 		if i%2 == 0 {
@@ -316,7 +329,10 @@ func TestBatchInterrupted(t *testing.T) {
 			got = string(data)
 		}
 		stop()
-		assert.Regexp(t, `^interrupted after \d+ lines?, \d+ failed, [^\n]*, seed 3\n$`, stderr.String())
+		assert.Regexp(t, `^interrupted after \d+ lines?, \d+ failed, [^\n]*, seed 3; line \d+ is next[^\n]*\n$`, stderr.String())
+		if i%2 == 1 {
+			assert.Contains(t, stderr.String(), "--resume")
+		}
 		require.True(t, strings.HasPrefix(want, got), "it is a beginning of the whole")
 		assert.True(t, got == "" || strings.HasSuffix(got, "\n"))
 		seen[len(got) > 0]++
@@ -376,4 +392,12 @@ func TestBatchTenThousand(t *testing.T) {
 		require.Equal(t, strconv.Itoa(i), string(r.ID))
 		require.Len(t, r.Tokens, 1+i%2)
 	}
+}
+
+// Nothing is waited for that can't come any more.
+func TestBatchWaitsForNoMore(t *testing.T) {
+	o := batch(t, `{"prompt":"Once upon a time","max_tokens":4,"temperature":0}`, "--max-wait", "1h")
+	assert.Equal(t, exitDone, o.status, o.err)
+	assert.Len(t, results(t, o.out), 1)
+	assert.Equal(t, exitDone, leat(t, greedy("--max-wait", "1h", "--max-seqs", "2", "-n", "3")...).status)
 }

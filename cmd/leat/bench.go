@@ -37,6 +37,7 @@ and random tokens as prompts. The median of the repeats is printed.
 
 prefill: from the request to the first token, for prompts of N tokens. It is measured
 at a concurrency of 1, unless --concurrency is given.
+
 decode: the sequences start from prompts of 16 tokens, and N tokens after the first
 are counted in each. What all first tokens take is measured by itself, and the least
 of that is taken off.
@@ -66,7 +67,7 @@ that was best. Here all tokens added count, and the time of the prompts too.`,
 	read(flags, "repeat", "3", "measure each test `N` times", &f.repeat, whole(1, 1000))
 	flags.BoolVar(&f.sweep, "sweep", false, "find the fastest devices, in-flight count, batch size and queue depth")
 	read(flags, "sweep-time", "60s", "begin nothing new after `TIME`", &f.sweepTime, wait)
-	f.pipeline.add(flags, 64)
+	f.pipeline.add(c, 64)
 	return c
 }
 
@@ -112,14 +113,28 @@ func (f *benchFlags) tests(prefillAt []int) []benchTest {
 	return tests
 }
 
+// check says which flags don't go together.
+func (f *benchFlags) check(c *cobra.Command) error {
+	given := c.Flags().Changed
+	switch {
+	case f.sweep && f.pipeline.trace != "":
+		return usage("--sweep and --trace exclude each other: a trace is of one pipeline")
+	case f.sweep && given("prefill"):
+		return usage("--sweep and --prefill exclude each other: a sweep measures decode")
+	case !f.sweep && given("sweep-time"):
+		return usage("--sweep-time needs --sweep")
+	}
+	return f.pipeline.check()
+}
+
 func (f *benchFlags) run(c *cobra.Command) (err error) {
 	ctx, stderr := c.Context(), c.ErrOrStderr()
 	prefillAt := []int{1}
 	if c.Flags().Changed("concurrency") {
 		prefillAt = f.concurrency
 	}
-	if f.sweep && f.pipeline.trace != "" {
-		return usage("--sweep and --trace exclude each other: a trace is of one pipeline")
+	if err := f.check(c); err != nil {
+		return err
 	}
 	tests := f.tests(prefillAt)
 	if !c.Flags().Changed("max-seqs") {
@@ -127,13 +142,13 @@ func (f *benchFlags) run(c *cobra.Command) (err error) {
 			f.pipeline.maxSeqs = max(f.pipeline.maxSeqs, t.Concurrency)
 		}
 	}
-	m, err := openModel(f.model)
+	m, err := openModel(ctx, f.model)
 	if err != nil {
 		return err
 	}
 	defer closing(m, &err)
 	if f.sweep {
-		if err := f.pipeline.check(); err != nil {
+		if err := f.pipeline.prepare(ctx); err != nil {
 			return err
 		}
 		return f.sweepAll(c, m)
@@ -143,15 +158,19 @@ func (f *benchFlags) run(c *cobra.Command) (err error) {
 		return err
 	}
 	defer closing(e, &err)
-	results, err := f.measure(ctx, stderr, newBench(e.Engine), tests)
-	if err != nil {
-		return err
+	results, failed := f.measure(ctx, stderr, newBench(e.Engine), tests)
+	if failed != nil && len(results) == 0 {
+		return failed
 	}
+	// What was measured until Ctrl+C, or until a test failed, is printed, too.
 	switch {
 	case f.json:
 		err = printJSON(c.OutOrStdout(), resultsOf(e.Plan(), results))
 	case len(results) > 0:
 		err = printResults(c.OutOrStdout(), e.Plan(), results)
+	}
+	if failed != nil {
+		return failed
 	}
 	if err == nil && len(results) == 0 {
 		err = errors.New("no test was measured: raise --ctx, --max-seqs or --kv-memory, or ask for smaller tests")
@@ -193,7 +212,7 @@ func (f *benchFlags) measure(ctx context.Context, stderr io.Writer, b *bench, te
 			progress.say(fmt.Sprintf("%v, %d of %d", t, i+1, f.repeat))
 		})
 		if err != nil {
-			return nil, err
+			return results, err
 		}
 		t.Speed = decimals(speed, 2)
 		results = append(results, t)

@@ -56,7 +56,7 @@ or another kind of device changes them.`,
 	f.generation.add(flags)
 	f.generation.sampling.Seed = demoSeed
 	flags.Lookup("seed").DefValue = fmt.Sprint(demoSeed)
-	f.pipeline.add(flags, len(openings))
+	f.pipeline.add(c, len(openings))
 	flags.Lookup("devices").DefValue = "all cores in as many stages, at least 2"
 	return c
 }

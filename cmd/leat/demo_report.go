@@ -27,7 +27,8 @@ type demoDocument struct {
 type storyDocument struct {
 	Prompt       string          `json:"prompt"`
 	Text         string          `json:"text"`
-	PromptTokens []int32         `json:"prompt_tokens"`
+	PromptTokens int             `json:"prompt_tokens"`
+	PromptIDs    []int32         `json:"prompt_token_ids"`
 	Tokens       []int32         `json:"tokens"`
 	Finish       generate.Finish `json:"finish"`
 }
@@ -62,7 +63,7 @@ func (d *demo) document() demoDocument {
 		doc.Stages = append(doc.Stages, stageDocument{s.Devices(), s.From, s.To, s.Layers, s.Bytes(), decimals(busy, 3)})
 	}
 	for i, s := range d.stories {
-		doc.Stories = append(doc.Stories, storyDocument{openings[i], s.Text, append([]int32{}, s.Prompt...), append([]int32{}, s.Tokens...), s.Finish})
+		doc.Stories = append(doc.Stories, storyDocument{openings[i], s.Text, len(s.Prompt), append([]int32{}, s.Prompt...), append([]int32{}, s.Tokens...), s.Finish})
 	}
 	if d.comparison.same() {
 		doc.Same = new(true)

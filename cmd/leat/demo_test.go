@@ -80,7 +80,8 @@ func TestDemoPrintsJSON(t *testing.T) {
 		}
 		Stories []struct {
 			Prompt, Text, Finish string
-			PromptTokens         []int32 `json:"prompt_tokens"`
+			PromptTokens         int     `json:"prompt_tokens"`
+			PromptIDs            []int32 `json:"prompt_token_ids"`
 			Tokens               []int32
 		}
 		Seed       uint64
@@ -109,7 +110,7 @@ func TestDemoPrintsJSON(t *testing.T) {
 	require.Len(t, doc.Stories, len(openings))
 	for i, s := range doc.Stories {
 		assert.Equal(t, openings[i], s.Prompt)
-		assert.Equal(t, int32(1), s.PromptTokens[0], "the model's beginning of text")
+		assert.Equal(t, int32(1), s.PromptIDs[0], "the model's beginning of text")
 		assert.Len(t, s.Tokens, 8)
 		assert.NotEmpty(t, s.Text)
 		assert.Equal(t, "length", s.Finish)

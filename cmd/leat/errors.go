@@ -47,6 +47,10 @@ func report(ctx context.Context, stderr io.Writer, command *cobra.Command, err e
 	return exitFailed
 }
 
+// longestMessage is how long a message may be, in bytes: files made by strangers may
+// have names as long as they like.
+const longestMessage = 900
+
 // oneLine joins the lines of joined errors, and spells out whatever a terminal
 // would act on rather than show: messages quote files made by strangers.
 func oneLine(message string) string {
@@ -56,7 +60,18 @@ func oneLine(message string) string {
 			lines = append(lines, line)
 		}
 	}
-	return printable(strings.Join(lines, "; "))
+	return shortened(printable(strings.Join(lines, "; ")))
+}
+
+// shortened cuts a long message in its middle: its beginning says what failed, and its
+// end often what to do.
+func shortened(message string) string {
+	if len(message) <= longestMessage {
+		return message
+	}
+	const end = longestMessage / 3
+	from := strings.ToValidUTF8(message[:longestMessage-end-len(" … ")], "")
+	return from + " … " + strings.ToValidUTF8(message[len(message)-end:], "")
 }
 
 // printable escapes what isn't a printable character, as Go spells it.

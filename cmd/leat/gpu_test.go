@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"os/exec"
 	"runtime"
@@ -21,7 +20,7 @@ const asCommand = "LEAT_TEST_AS_COMMAND"
 
 func runAsCommand() {
 	if os.Getenv(asCommand) != "" {
-		os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+		main()
 	}
 }
 

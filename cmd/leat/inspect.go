@@ -15,18 +15,31 @@ import (
 )
 
 func inspectCommand() *cobra.Command {
+	var path string
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "inspect FILE",
+		Use:   "inspect FILE | -m FILE",
 		Short: "Show a GGUF's metadata and tensors",
 		Long: `Shows what a GGUF file holds: its metadata, long values shortened, and its tensors
 with their types, shapes (the length of a row first) and bytes. The file may be of
 any architecture, and of types that Leat doesn't compute with.`,
 		Example: `  leat inspect model.gguf
   leat inspect model.gguf --json`,
-		Args: arguments(1, "FILE"),
+		Annotations: map[string]string{readsFile: "all arguments"},
+		Args: func(c *cobra.Command, args []string) error {
+			if path != "" && len(args) > 0 {
+				return usage("%q and -m exclude each other: name the file once", args[0])
+			}
+			if path != "" {
+				return nil
+			}
+			return arguments(1, "FILE")(c, args)
+		},
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			f, err := gguf.Open(args[0])
+			if path == "" {
+				path = args[0]
+			}
+			f, err := openFile(c.Context(), path, gguf.Open)
 			if err != nil {
 				return err
 			}
@@ -37,6 +50,7 @@ any architecture, and of types that Leat doesn't compute with.`,
 			return printFile(c.OutOrStdout(), f)
 		},
 	}
+	modelFlag(c.Flags(), &path)
 	jsonFlag(c.Flags(), &asJSON)
 	return c
 }

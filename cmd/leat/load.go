@@ -5,17 +5,26 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/leat-dev/leat/cmd/leat/internal/files"
 	"github.com/leat-dev/leat/model"
 	"github.com/leat-dev/leat/pipeline"
 	"github.com/leat-dev/leat/pipeline/generate"
+	"github.com/leat-dev/leat/pipeline/placement"
 )
 
 // openModel opens the file that -m names.
-func openModel(path string) (*model.Model, error) {
+func openModel(ctx context.Context, path string) (*model.Model, error) {
+	return openFile(ctx, path, model.Open)
+}
+
+// openFile opens a file with open. However long that takes, as it does for a pipe
+// that nobody writes to and for a disk that stands still, the end of ctx ends it.
+func openFile[T io.Closer](ctx context.Context, path string, open func(path string) (T, error)) (T, error) {
 	if err := given(path); err != nil {
-		return nil, err
+		var none T
+		return none, err
 	}
-	return model.Open(path)
+	return files.Await(ctx, func() (T, error) { return open(path) }, func(late T) { _ = late.Close() })
 }
 
 // start loads the model as the flags say and starts an engine, which is the
@@ -32,10 +41,7 @@ func (f *pipelineFlags) load(ctx context.Context, stderr io.Writer, m *model.Mod
 	e := new(engine)
 	options := []pipeline.Option{pipeline.WithProgress(b.bytes)}
 	if f.trace != "" {
-		if err := f.check(); err != nil {
-			return nil, err
-		}
-		if e.tracing, err = newTracing(f.trace); err != nil {
+		if e.tracing, err = newTracing(ctx, f.trace); err != nil {
 			return nil, err
 		}
 		defer func() {
@@ -61,7 +67,7 @@ func (f *pipelineFlags) plan(ctx context.Context, stderr io.Writer, m *model.Mod
 
 // place plans, and tells of layers that go elsewhere than a placement says.
 func (f *pipelineFlags) place(ctx context.Context, stderr io.Writer, m *model.Model, more ...pipeline.Option) (*generate.Plan, error) {
-	if err := f.check(); err != nil {
+	if err := f.prepare(ctx); err != nil {
 		return nil, err
 	}
 	measured, err := calibration()
@@ -76,6 +82,28 @@ func (f *pipelineFlags) place(ctx context.Context, stderr io.Writer, m *model.Mo
 		fmt.Fprintf(stderr, "leat: %s\n", oneLine(note))
 	}
 	return p, nil
+}
+
+// prepare checks the flags and reads the placement, once.
+func (f *pipelineFlags) prepare(ctx context.Context) error {
+	if err := f.check(); err != nil || f.placement == "" || f.placed != nil {
+		return err
+	}
+	in, err := files.Open(ctx, f.placement, f.stdin())
+	if err != nil {
+		return fmt.Errorf("placement: %w", err)
+	}
+	defer in.Close()
+	data, err := io.ReadAll(io.LimitReader(in, placement.MaxBytes+1))
+	if err != nil {
+		return fmt.Errorf("placement: %w", err)
+	}
+	name := f.placement
+	if name == files.Standard {
+		name = "standard input"
+	}
+	f.placed, err = placement.Parse(name, data)
+	return err
 }
 
 // warn tells of what is allowed but may disappoint.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leat-dev/leat/cmd/leat/internal/files"
 	"github.com/leat-dev/leat/pipeline/generate"
 )
 
@@ -41,8 +41,9 @@ there; -o - writes to standard output.`,
 	modelFlag(flags, &f.model)
 	read(flags, "tokens", "", "the tokens' ids, `1,2,3`", &f.tokens, list(tokenID))
 	flags.StringVarP(&f.out, "output", "o", "", "write to `FILE`; -: standard output")
+	outputFile(flags, "output")
 	jsonFlag(flags, &f.json)
-	f.pipeline.add(flags, 1)
+	f.pipeline.add(c, 1)
 	return c
 }
 
@@ -54,18 +55,16 @@ func tokenID(text string) (uint64, error) {
 	return id, nil
 }
 
-const standardOutput = "-"
-
 func (f *logitsFlags) run(c *cobra.Command) (err error) {
 	switch {
 	case len(f.tokens) == 0:
 		return usage("no tokens: give their ids with --tokens 1,2,3")
 	case f.out == "":
 		return usage("no output: name a file with -o FILE")
-	case f.out == standardOutput && f.json:
+	case files.IsStandardOutput(f.out) && f.json:
 		return usage("-o - and --json exclude each other: both print to standard output")
 	}
-	m, err := openModel(f.model)
+	m, err := openModel(c.Context(), f.model)
 	if err != nil {
 		return err
 	}
@@ -74,25 +73,21 @@ func (f *logitsFlags) run(c *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	w := bufio.NewWriter(c.OutOrStdout())
-	finish := w.Flush
-	if f.out != standardOutput {
-		o, err := create(f.out)
-		if err != nil {
-			return err
-		}
-		defer o.discard()
-		w, finish = o.Writer, o.commit
+	out, err := files.Create(c.Context(), f.out, c.OutOrStdout())
+	if err != nil {
+		return err
 	}
+	defer out.Discard()
+	f.pipeline.maxWait = 0 // nothing comes that could be waited for
 	e, err := f.pipeline.start(c.Context(), c.ErrOrStderr(), m)
 	if err != nil {
 		return err
 	}
 	defer closing(e, &err)
-	if err := writeLogits(c.Context(), w, e.Engine, tokens); err != nil {
+	if err := writeLogits(c.Context(), out, e.Engine, tokens); err != nil {
 		return err
 	}
-	if err := finish(); err != nil {
+	if err := out.Commit(); err != nil {
 		return err
 	}
 	if f.json {

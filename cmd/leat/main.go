@@ -10,35 +10,55 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime"
-	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/leat-dev/leat/cmd/leat/internal/files"
 
 	// A blank import says which devices the command knows besides cores.
 	_ "github.com/leat-dev/leat/backends"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl+C ends the program at once
+	ctx, stop := signalled(context.Background())
 	status := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(status)
 }
 
+// signalled returns a context that ends with the first signal to end, such as
+// Ctrl+C. The second one ends the process at once. Signals that whoever started the
+// process wants ignored, as nohup does, stay ignored.
+func signalled(parent context.Context) (context.Context, context.CancelFunc) {
+	signals := slices.DeleteFunc([]os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}, signal.Ignored)
+	if len(signals) == 0 { // to NotifyContext it would mean all
+		return context.WithCancel(parent)
+	}
+	ctx, stop := signal.NotifyContext(parent, signals...)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
+
 // run is the whole command: it returns the exit status. The end of ctx is
 // Ctrl+C.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	out, written := files.Output(ctx, stdout)
+	defer written.Release()
+	errs, told := files.Output(ctx, stderr)
+	defer told.Release()
 	root := rootCommand()
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetOut(out)
+	root.SetErr(errs)
 	command, err := root.ExecuteContextC(ctx)
-	return report(ctx, stderr, command, err)
+	if failed := written.Err(); err == nil && failed != nil {
+		err = failed // whoever printed, as help does, looked at no error
+	}
+	return report(ctx, errs, command, err)
 }
 
 func rootCommand() *cobra.Command {
@@ -55,13 +75,16 @@ Exit status: 0 done, 1 failed, 2 wrong usage, 130 ended by Ctrl+C.`,
 		Example: `  leat demo
   leat run -m model.gguf -p "Once upon a time"
   leat plan -m model.gguf --devices cuda:0=20GiB,cpu`,
-		Version:       version(),
+		Version:       builtFrom().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noSuchCommand,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+
+		PersistentPreRunE: checkFiles,
 	}
-	root.SetVersionTemplate("leat {{.Version}}\n")
+	root.SetVersionTemplate("{{.Version}}")
+	root.SetHelpFunc(printHelp)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(helpCommand())
 	root.SetFlagErrorFunc(wrongFlag)
@@ -76,6 +99,8 @@ Exit status: 0 done, 1 failed, 2 wrong usage, 130 ended by Ctrl+C.`,
 		tokenizeCommand(),
 		logitsCommand(),
 		benchCommand(),
+		versionCommand(),
+		completionCommand(),
 	)
 	return root
 }
@@ -109,14 +134,4 @@ func helpCommand() *cobra.Command {
 			return about.Help()
 		},
 	}
-}
-
-// version is the module's version, or the commit that a build from a checkout
-// has instead.
-func version() string {
-	v := "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		v = info.Main.Version
-	}
-	return fmt.Sprintf("%s (%s, %s/%s)", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

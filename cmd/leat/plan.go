@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leat-dev/leat/cmd/leat/internal/files"
 	"github.com/leat-dev/leat/device"
 	"github.com/leat-dev/leat/model"
 	"github.com/leat-dev/leat/pipeline"
@@ -54,7 +54,8 @@ README for what it takes them to need and to do.`,
 	jsonFlag(flags, &f.json)
 	flags.StringVar(&f.svg, "svg", "", "draw the plan into `FILE`, as an SVG picture; -: standard output, and nothing else")
 	read(flags, "what-if", "", "plan for devices that this machine doesn't have, `LIST` as for --devices: cuda:0=24GiB@3,cpu", &f.whatIf, imagined)
-	f.pipeline.add(flags, 64)
+	outputFile(flags, "svg")
+	f.pipeline.add(c, 64)
 	return c
 }
 
@@ -68,7 +69,7 @@ func (f *planFlags) run(c *cobra.Command) (err error) {
 	if err := f.check(c); err != nil {
 		return err
 	}
-	m, err := openModel(f.model)
+	m, err := openModel(c.Context(), f.model)
 	if err != nil {
 		return err
 	}
@@ -84,7 +85,7 @@ func (f *planFlags) run(c *cobra.Command) (err error) {
 		fmt.Fprintf(c.ErrOrStderr(), "leat: --what-if: %s\n", v.estimate)
 	}
 	if f.svg != "" {
-		if err := f.draw(stdout, v); err != nil || f.svg == standardOutput {
+		if err := f.draw(c.Context(), stdout, v); err != nil || files.IsStandardOutput(f.svg) {
 			return err
 		}
 	}
@@ -102,9 +103,9 @@ func (f *planFlags) run(c *cobra.Command) (err error) {
 func (f *planFlags) check(c *cobra.Command) error {
 	flags := c.Flags()
 	switch {
-	case f.svg == "" && flags.Changed("svg"):
-		return usage("--svg: no file is named")
-	case f.svg == standardOutput && f.json:
+	case flags.Changed("trace"):
+		return usage("--trace: a plan runs nothing that could be traced")
+	case files.IsStandardOutput(f.svg) && f.json:
 		return usage("--svg - and --json exclude each other: both print to standard output")
 	case f.whatIf == "":
 		return nil
@@ -133,19 +134,14 @@ func (f *planFlags) plan(ctx context.Context, stderr io.Writer, m *model.Model) 
 }
 
 // draw writes the picture to where --svg says.
-func (f *planFlags) draw(stdout io.Writer, v *planView) error {
-	if f.svg == standardOutput {
-		w := bufio.NewWriter(stdout)
-		_, _ = io.WriteString(w, v.svg()) // Flush tells the error
-		return w.Flush()
-	}
-	o, err := create(f.svg)
+func (f *planFlags) draw(ctx context.Context, stdout io.Writer, v *planView) error {
+	out, err := files.Create(ctx, f.svg, stdout)
 	if err != nil {
 		return err
 	}
-	defer o.discard()
-	_, _ = io.WriteString(o, v.svg()) // commit tells the error
-	return o.commit()
+	defer out.Discard()
+	_, _ = io.WriteString(out, v.svg()) // Commit tells the error
+	return out.Commit()
 }
 
 // estimateOf says what a plan for an imagined list is worth.

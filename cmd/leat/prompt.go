@@ -4,10 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
+	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/leat-dev/leat/cmd/leat/internal/files"
 	"github.com/leat-dev/leat/device"
 )
 
@@ -21,6 +22,7 @@ func (p *promptFlags) add(flags *pflag.FlagSet) {
 	p.flags = flags
 	flags.StringVarP(&p.text, "prompt", "p", "", "the prompt, `TEXT`")
 	flags.StringVarP(&p.file, "file", "f", "", "read the prompt from `FILE` (default: standard input)")
+	inputFile(flags, "file")
 }
 
 func (p *promptFlags) check() error {
@@ -30,52 +32,43 @@ func (p *promptFlags) check() error {
 	return nil
 }
 
-// longestPrompt is in bytes: millions of tokens. It bounds what is kept of a file
-// that has no end.
-const longestPrompt = 16 << 20
+// given says that a flag names the prompt, which standard input has otherwise.
+func (p *promptFlags) given() bool {
+	return p.flags.Changed("prompt") || p.flags.Changed("file") && p.file != files.Standard
+}
+
+// longestPrompt is in bytes. The longest context, 2^24 tokens, holds a text of about
+// this size.
+const longestPrompt = 64 << 20
 
 // read returns the prompt. The end of ctx ends the wait for standard input.
 func (p *promptFlags) read(ctx context.Context, stdin io.Reader, stderr io.Writer) (string, error) {
 	switch {
 	case p.flags.Changed("prompt"):
 		return p.text, nil
-	case p.flags.Changed("file"):
-		f, err := os.Open(p.file)
+	case p.flags.Changed("file") && p.file != files.Standard:
+		f, err := files.Open(ctx, p.file, nil)
 		if err != nil {
 			return "", fmt.Errorf("prompt: %w", err)
 		}
 		defer f.Close()
-		return readPrompt(ctx, p.file, f)
+		return readPrompt(p.file, f)
 	}
 	if isTerminal(stdin) {
 		fmt.Fprintln(stderr, "Type the prompt and end it with Ctrl+D, on Windows Ctrl+Z and Enter; or give it with -p TEXT.")
 	}
-	return readPrompt(ctx, "standard input", stdin)
+	return readPrompt("standard input", files.Input(ctx, stdin))
 }
 
-// readPrompt reads r to its end. Nothing can interrupt a read from a terminal
-// or a pipe: when ctx ends first, the goroutine that reads is left to end with
-// its reader.
-func readPrompt(ctx context.Context, name string, r io.Reader) (string, error) {
-	type result struct {
-		text []byte
-		err  error
+// readPrompt reads r to its end. A byte order mark at the beginning, as Windows
+// programs write it, isn't part of the text.
+func readPrompt(name string, r io.Reader) (string, error) {
+	text, err := io.ReadAll(io.LimitReader(r, longestPrompt+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("prompt from %s: %w", name, err)
+	case len(text) > longestPrompt:
+		return "", fmt.Errorf("prompt from %s: it is longer than %s", name, device.FormatSize(longestPrompt))
 	}
-	done := make(chan result, 1)
-	go func() {
-		text, err := io.ReadAll(io.LimitReader(r, longestPrompt+1))
-		done <- result{text, err}
-	}()
-	select {
-	case got := <-done:
-		switch {
-		case got.err != nil:
-			return "", fmt.Errorf("prompt from %s: %w", name, got.err)
-		case len(got.text) > longestPrompt:
-			return "", fmt.Errorf("prompt from %s: it is longer than %s", name, device.FormatSize(longestPrompt))
-		}
-		return string(got.text), nil
-	case <-ctx.Done():
-		return "", ctx.Err()
-	}
+	return strings.TrimPrefix(string(text), byteOrderMark), nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leat-dev/leat/cmd/leat/internal/files"
 	"github.com/leat-dev/leat/pipeline"
 	"github.com/leat-dev/leat/pipeline/generate"
 )
@@ -28,7 +29,9 @@ func runCommand() *cobra.Command {
 		Use:   "run -m FILE [-p TEXT | -f FILE]",
 		Short: "Continue a prompt",
 		Long: `Continues a prompt and prints the text as it is written, without the prompt. The
-prompt is taken as it is, from -p, from a file, or from standard input.`,
+prompt comes from -p, from a file, or from standard input. Without --seed the text is
+another one each time; the seed that was drawn is told on standard error, or with
+--json, and gives the same text again.`,
 		Example: `  leat run -m model.gguf -p "Once upon a time"
   leat run -m model.gguf -f prompt.txt --temp 0 -n 64 --json
   printf "Once upon a time" | leat run -m model.gguf --devices cpu/2`,
@@ -41,7 +44,7 @@ prompt is taken as it is, from -p, from a file, or from standard input.`,
 	f.prompt.add(flags)
 	jsonFlag(flags, &f.json)
 	f.generation.add(flags)
-	f.pipeline.add(flags, 1)
+	f.pipeline.add(c, 1)
 	return c
 }
 
@@ -54,17 +57,22 @@ func (f *runFlags) run(c *cobra.Command) (err error) {
 	if err := f.prompt.check(); err != nil {
 		return err
 	}
+	if f.pipeline.placement == files.Standard && !f.prompt.given() {
+		return usage("--placement - takes standard input: give the prompt with -p or -f")
+	}
 	began := time.Now()
-	m, err := openModel(f.model)
+	m, err := openModel(ctx, f.model)
 	if err != nil {
 		return err
 	}
 	defer closing(m, &err)
+	f.generation.warn(stderr, m)
 	loading := time.Since(began)
 	prompt, err := f.prompt.read(ctx, c.InOrStdin(), stderr)
 	if err != nil {
 		return err
 	}
+	f.pipeline.maxWait = 0 // nothing comes that could be waited for
 	began = time.Now()
 	e, err := f.pipeline.start(ctx, stderr, m)
 	if err != nil {
@@ -85,8 +93,17 @@ func (f *runFlags) run(c *cobra.Command) (err error) {
 		if failed := printJSON(stdout, done.document(request, e.Stats(), loading)); err == nil {
 			err = failed
 		}
-	} else if isTerminal(stderr) {
-		fmt.Fprintln(stderr, done.summary(request, e.Stats()))
+		return err
+	}
+	told := ""
+	if f.generation.drawn() {
+		told = fmt.Sprintf("seed %d", request.Seed)
+	}
+	if isTerminal(stderr) {
+		told = strings.TrimSuffix(done.summary(request, e.Stats())+", "+told, ", ")
+	}
+	if told != "" && len(request.Tokens) > 0 {
+		fmt.Fprintln(stderr, told)
 	}
 	return err
 }
@@ -166,7 +183,8 @@ func (d *continuation) summary(r generate.Request, stages []pipeline.StageStats)
 // runDocument is what leat run --json prints.
 type runDocument struct {
 	Text         string          `json:"text"`
-	PromptTokens []int32         `json:"prompt_tokens"`
+	PromptTokens int             `json:"prompt_tokens"`
+	PromptIDs    []int32         `json:"prompt_token_ids"`
 	Tokens       []int32         `json:"tokens"`
 	Finish       generate.Finish `json:"finish"`
 	Seed         uint64          `json:"seed"`
@@ -192,7 +210,8 @@ type timingDocument struct {
 func (d *continuation) document(r generate.Request, stages []pipeline.StageStats, loading time.Duration) runDocument {
 	doc := runDocument{
 		Text:         d.text.String(),
-		PromptTokens: append([]int32{}, r.Tokens...),
+		PromptTokens: len(r.Tokens),
+		PromptIDs:    append([]int32{}, r.Tokens...),
 		Tokens:       append([]int32{}, d.tokens...),
 		Finish:       d.finish,
 		Seed:         r.Seed,

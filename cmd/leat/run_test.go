@@ -47,7 +47,8 @@ func (p *pieces) Write(b []byte) (int, error) {
 
 func TestRunJSON(t *testing.T) {
 	doc := document[runDocument](t, greedy("-n", "64", "--json", "--seed", "7")...)
-	assert.Equal(t, []int32{1, 403, 407, 261, 378}, doc.PromptTokens)
+	assert.Equal(t, []int32{1, 403, 407, 261, 378}, doc.PromptIDs)
+	assert.Equal(t, 5, doc.PromptTokens)
 	assert.Len(t, doc.Tokens, 64)
 	assert.Equal(t, generate.Length, doc.Finish)
 	assert.Equal(t, uint64(7), doc.Seed)
@@ -86,7 +87,7 @@ func TestRunIsTheReference(t *testing.T) {
 	for _, row := range rows {
 		if row.Model == "stories260K.gguf" {
 			doc := document[runDocument](t, greedy("-n", "64", "--json")...)
-			assert.Equal(t, row.Tokens, doc.PromptTokens)
+			assert.Equal(t, row.Tokens, doc.PromptIDs)
 			assert.Equal(t, row.Greedy, doc.Tokens)
 			return
 		}
@@ -105,6 +106,12 @@ func TestRunSeed(t *testing.T) {
 	again := sample("--seed", strconv.FormatUint(a.Seed, 10))
 	assert.Equal(t, a.Tokens, again.Tokens)
 	assert.Equal(t, a.Seed, again.Seed)
+
+	// Without --json a seed that chance has chosen is told, and no other.
+	o := leat(t, "run", "-m", storiesFile, "-p", "The", "-n", "48")
+	assert.Regexp(t, `^seed \d+\n$`, o.err)
+	same := leat(t, "run", "-m", storiesFile, "-p", "The", "-n", "48", "--seed", strings.TrimSpace(strings.TrimPrefix(o.err, "seed ")))
+	assert.Equal(t, outcome{exitDone, o.out, ""}, same)
 }
 
 func TestRunStops(t *testing.T) {
@@ -126,6 +133,10 @@ func TestRunPrompts(t *testing.T) {
 	assert.Equal(t, want, done(t, append(args, "-f", file)...))
 
 	assert.Equal(t, "Once upon a time, there was a little girl named Lily. She", strings.TrimSpace(done(t, append(args, "-p", "")...)))
+	marked := writeFile(t, "marked.txt", []byte("\uFEFF"+opening))
+	assert.Equal(t, want, done(t, append(args, "-f", marked)...), "a byte order mark is no part of the text")
+	o = leatWith(t.Context(), strings.NewReader("\uFEFF"+opening), append(args, "-f", "-")...)
+	assert.Equal(t, outcome{exitDone, want, ""}, o)
 	failed(t, leat(t, append(args, "-f", file+".no")...), "prompt", "no such file")
 	broken := io.MultiReader(strings.NewReader("Once"), brokenReader{errors.New("cut off")})
 	failed(t, leatWith(t.Context(), broken, args...), "standard input", "cut off")
@@ -158,7 +169,7 @@ func TestRunInterrupted(t *testing.T) {
 		var stderr strings.Builder
 		status := run(ctx, greedy("-n", "4000", "--ctx", "4096", "--temp", "1"), strings.NewReader(""), w, &stderr)
 		assert.Equal(t, exitInterrupted, status)
-		assert.Equal(t, 1, strings.Count(stderr.String(), "\n"), "only the warning: %s", stderr.String())
+		assert.Regexp(t, `^leat: warning: [^\n]*\nseed \d+\n$`, stderr.String())
 		assert.Greater(t, len(w.text), 1)
 		assert.Equal(t, "\n", w.text[len(w.text)-1])
 	})
@@ -237,4 +248,38 @@ func TestRunFailsInside(t *testing.T) {
 	doc := parsed[runDocument](t, o.out)
 	assert.Equal(t, generate.Failed, doc.Finish)
 	assert.NotNil(t, doc.Tokens)
+}
+
+// A top_p of 0 that was written is the limit of ever smaller ones.
+func TestRunTopPZero(t *testing.T) {
+	sampled := []string{"run", "-m", storiesFile, "-p", opening, "-n", "40", "--temp", "1.5", "--seed", "5"}
+	want := done(t, greedy("-n", "40")...)
+	assert.Equal(t, want, done(t, append(sampled, "--top-p", "0")...))
+	assert.Equal(t, want, done(t, append(sampled, "--top-p", "0.000001")...))
+	assert.NotEqual(t, want, done(t, append(sampled, "--top-p", "1")...))
+}
+
+// Until templates are applied, a model that has one says so, unless --raw asks for it.
+func TestRunSaysThatAPromptIsRaw(t *testing.T) {
+	path := writeFile(t, "chat.gguf", gguftest.Llama{KVs: []gguftest.KV{{Key: "tokenizer.chat_template", Value: "{{ messages }}"}}}.Build())
+	args := []string{"run", "-m", path, "-p", "a", "-n", "2", "--temp", "0"}
+	o := leat(t, args...)
+	assert.Equal(t, exitDone, o.status)
+	assert.Regexp(t, `^leat: the model has a chat template, [^\n]* --raw says\n$`, o.err)
+	assert.Equal(t, o.out, done(t, append(args, "--raw")...))
+	in := writeFile(t, "in.jsonl", []byte(`{"prompt":"a","max_tokens":1}`))
+	assert.Contains(t, leat(t, "batch", "-m", path, "-i", in, "-o", "-").err, "the prompt is taken as it is")
+}
+
+func TestPlacementFromStandardInput(t *testing.T) {
+	plan := done(t, "plan", "-m", storiesFile, "--devices", "cpu:0,cpu:0", "--json")
+	args := append(greedy("-n", "5", "--json"), "--placement", "-")
+	o := leatWith(t.Context(), strings.NewReader(plan), args...)
+	require.Equal(t, exitDone, o.status, o.err)
+	assert.Len(t, parsed[runDocument](t, o.out).Stages, 2)
+	o = leatWith(t.Context(), strings.NewReader("{"), args...)
+	failed(t, o, "standard input: $: the file ends too early")
+	// Planned several times, it is read once.
+	o = leatWith(t.Context(), strings.NewReader(plan), "bench", "-m", storiesFile, "--placement", "-", "--prefill", "8", "--decode", "2", "--concurrency", "1", "--repeat", "1")
+	assert.Equal(t, exitDone, o.status, o.err)
 }

@@ -40,10 +40,7 @@ vocabulary without weights.`,
 }
 
 func (f *tokenizeFlags) run(c *cobra.Command, text string) (err error) {
-	if err := given(f.model); err != nil {
-		return err
-	}
-	file, err := gguf.Open(f.model)
+	file, err := openFile(c.Context(), f.model, gguf.Open)
 	if err != nil {
 		return err
 	}

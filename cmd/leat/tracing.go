@@ -1,11 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
-	"os"
 
-	"github.com/spf13/pflag"
-
+	"github.com/leat-dev/leat/cmd/leat/internal/files"
 	"github.com/leat-dev/leat/pipeline/generate"
 	"github.com/leat-dev/leat/pipeline/trace"
 )
@@ -29,12 +28,12 @@ func (e *engine) Close() error {
 // tracing is a trace on its way to a file.
 type tracing struct {
 	*trace.Trace
-	out *output
+	out *files.Created
 }
 
 // newTracing begins a trace. It is to be ended with commit or discard.
-func newTracing(path string) (*tracing, error) {
-	out, err := create(path)
+func newTracing(ctx context.Context, path string) (*tracing, error) {
+	out, err := files.Create(ctx, path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -43,34 +42,15 @@ func newTracing(path string) (*tracing, error) {
 
 // commit puts the trace in its place.
 func (t *tracing) commit() error {
-	defer t.out.discard()
+	defer t.out.Discard()
 	if err := t.Trace.Close(); err != nil {
 		return err
 	}
-	return t.out.commit()
+	return t.out.Commit()
 }
 
 // discard leaves nothing behind.
 func (t *tracing) discard() {
 	_ = t.Trace.Close()
-	t.out.discard()
-}
-
-// checkTrace refuses a trace that would take the place of another file of the
-// command.
-func checkTrace(path string, flags *pflag.FlagSet) (err error) {
-	if path == standardOutput {
-		return usage("--trace -: a trace goes to a file, which https://ui.perfetto.dev opens")
-	}
-	flags.Visit(func(f *pflag.Flag) {
-		other := f.Value.String()
-		if f.Name == "trace" || err != nil {
-			return
-		}
-		mine, theirs := regular(path), regular(other)
-		if other == path || mine != nil && theirs != nil && os.SameFile(mine, theirs) {
-			err = usage("--trace %s and --%s %s are the same file: it would be overwritten", path, f.Name, other)
-		}
-	})
-	return err
+	t.out.Discard()
 }

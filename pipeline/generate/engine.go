@@ -18,6 +18,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/leat-dev/leat/model"
 	"github.com/leat-dev/leat/model/tokenizer"
@@ -46,6 +47,7 @@ type Engine struct {
 	live     map[*request]struct{} // requests that have not ended
 	blocked  []*request            // of these, those beyond the backlog; ended ones are skipped
 	waits    wait                  // for more rows
+	maxWait  time.Duration         // for which a batch waits for them
 	failing  []bool                // routes that the scheduler was told not to use
 	sending  bool                  // the sender has a batch
 	wakes    []*request            // whose callers have something to take; see unlock
@@ -88,6 +90,7 @@ func (p *Plan) Start(ctx context.Context) (*Engine, error) {
 		failing:   make([]bool, p.Routes()),
 		live:      map[*request]struct{}{},
 		measures:  newMeasures(),
+		maxWait:   p.config.maxWait,
 		outgoing:  make(chan *stage.Batch, 1),
 		draining:  make(chan struct{}),
 		idle:      make(chan struct{}),
@@ -127,6 +130,16 @@ func (e *Engine) Tokenizer() tokenizer.Tokenizer { return e.tokenizer }
 // Stats returns what the stages have done so far.
 func (e *Engine) Stats() []pipeline.StageStats { return e.line.Stats() }
 
+// SetMaxWait replaces what WithMaxWait has set. A caller who knows that it will make no
+// further requests sets 0, so that the last ones wait for nothing. A batch that is
+// being held back is subject to the new value at once.
+func (e *Engine) SetMaxWait(d time.Duration) {
+	e.mu.Lock()
+	e.maxWait = max(0, d)
+	e.step()
+	e.unlock()
+}
+
 // Drain takes no more requests (they get ErrClosed), waits until those that were
 // taken have ended, and closes the engine. If ctx ends before, they are ended as by
 // Close, and ctx's error is returned.
@@ -146,12 +159,14 @@ func (e *Engine) refuse() {
 	e.mu.Lock()
 	if !e.drained {
 		e.drained = true
+		e.maxWait = 0 // for requests that can't come
 		close(e.draining)
 		for _, r := range e.blocked {
 			e.end(r, Failed, ErrClosed)
 		}
 		e.blocked = nil
 		e.settle()
+		e.step()
 	}
 	e.unlock()
 }

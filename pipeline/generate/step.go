@@ -25,7 +25,7 @@ func (e *Engine) step() {
 		if len(e.line.Free()) == 0 {
 			return
 		}
-		route, ok, wait := e.schedule.Next(time.Now(), e.plan.config.maxWait)
+		route, ok, wait := e.schedule.Next(time.Now(), e.maxWait)
 		if !ok {
 			e.waits.start(wait, e.proceed)
 			return

@@ -39,3 +39,29 @@ func TestMaxWait(t *testing.T) {
 		assert.LessOrEqual(t, time.Since(began), 2*time.Hour, "two fill each other's batches")
 	})
 }
+
+// A batch waits for nothing once its engine knows that no more requests come.
+func TestMaxWaitEnds(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, e *generate.Engine){
+		"SetMaxWait": func(_ *testing.T, e *generate.Engine) { e.SetMaxWait(0) },
+		"Drain":      func(t *testing.T, e *generate.Engine) { assert.NoError(t, e.Drain(t.Context())) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e, err := generate.New(t.Context(), parse(t), on("cpu"), generate.WithMaxSeqs(2), generate.WithMaxWait(time.Hour))
+				require.NoError(t, err)
+				began := time.Now()
+				var wait sync.WaitGroup
+				wait.Go(func() {
+					_, err := e.Generate(t.Context(), generate.Request{Prompt: "Once upon a time", MaxTokens: 30})
+					assert.NoError(t, err)
+				})
+				time.Sleep(time.Minute)
+				end(t, e)
+				wait.Wait()
+				assert.Equal(t, time.Minute, time.Since(began))
+				require.NoError(t, e.Close())
+			})
+		})
+	}
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leat-dev/leat/cmd/leat/internal/journal"
+	"github.com/leat-dev/leat/pipeline/generate"
+)
+
+// resumption is how a batch goes on with what stands in its output: the results in
+// it, and the journal beside it.
+type resumption struct {
+	anew    bool  // nothing is kept
+	past    *past // nil: nothing is there
+	results map[int]journal.Result
+	path    string // of the journal; "": none is to be kept
+	missing error  // why none can be kept
+}
+
+// resume looks at what stands in the output. Without --resume and --overwrite it
+// refuses an output with results, or with anything else. A seed that wasn't given
+// becomes that of the results.
+func (f *batchFlags) resume(c *cobra.Command, out *batchOutput) (*resumption, error) {
+	if !out.regular {
+		for flag, given := range map[string]bool{"resume": f.resumed, "overwrite": f.overwrite} {
+			if given {
+				return nil, usage("--%s: -o %s isn't a file whose lines could be kept or replaced", flag, f.out)
+			}
+		}
+		return &resumption{anew: true}, nil
+	}
+	r := &resumption{anew: true, path: f.out + journalEnding}
+	state, err := journal.Load(r.path)
+	if errors.As(err, new(*fs.PathError)) {
+		r.path, r.missing = "", err
+	} else if err != nil {
+		return nil, err
+	}
+	if f.overwrite {
+		return r, nil
+	}
+	info, err := out.file.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("output: %w", err)
+	}
+	if !f.resumed {
+		switch {
+		case info.Size() > 0:
+			return nil, fmt.Errorf("-o %s isn't empty: go on with the results in it with --resume, replace it with --overwrite, or name another file", f.out)
+		case state != nil && len(state.Results) > 0:
+			return nil, fmt.Errorf("%s holds %s of a run that was ended: go on with --resume, or begin anew with --overwrite", r.path, counted(len(state.Results), "result"))
+		}
+		return r, nil
+	}
+	written, err := out.found()
+	if err != nil || written == 0 && state == nil {
+		return r, err
+	}
+	r.anew = false
+	r.past = &past{written: written, journal: state, path: f.out}
+	if r.past.file, err = os.Open(f.out); err != nil {
+		return nil, fmt.Errorf("output: %w", err)
+	}
+	r.past.lines = bufio.NewReaderSize(r.past.file, 1<<16)
+	given := c.Flags().Changed("seed")
+	if state == nil {
+		if r.past.unknown = !given; !given {
+			r.path = "" // there is nothing to go on with but what is complete
+		}
+		return r, nil
+	}
+	r.results = state.Results
+	if given && f.generation.sampling.Seed != state.Header.Seed {
+		return r, usage("--seed %d: -o %s was begun with --seed %d", f.generation.sampling.Seed, f.out, state.Header.Seed)
+	}
+	f.generation.sampling.Seed = state.Header.Seed
+	return r, f.sameSettings(state.Header.Settings)
+}
+
+// sameSettings refuses flags with which other results would follow than those that
+// are there.
+func (f *batchFlags) sameSettings(before map[string]string) error {
+	now := f.settings()
+	names := make([]string, 0, len(now))
+	for name := range now {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if was, known := before[name]; known && was != now[name] {
+			return usage("%s is %s now, and was %s when -o %s was begun: resume with the same, or begin anew with --overwrite",
+				name, short(now[name]), short(was), f.out)
+		}
+	}
+	return nil
+}
+
+// settings are the flags that a result depends on, as they stand in the journal.
+func (f *batchFlags) settings() map[string]string {
+	s := &f.generation.sampling
+	settings := map[string]string{
+		"-n":               fmt.Sprint(f.generation.maxTokens),
+		"--temp":           fmt.Sprint(s.Temperature),
+		"--top-k":          fmt.Sprint(s.TopK),
+		"--top-p":          fmt.Sprint(s.TopP),
+		"--min-p":          fmt.Sprint(s.MinP),
+		"--repeat-penalty": fmt.Sprint(s.RepeatPenalty),
+		"--stop":           strings.Trim(fmt.Sprintf("%q", f.generation.stop), "[]"),
+		"--raw":            fmt.Sprint(f.generation.raw),
+		"--ctx":            fmt.Sprint(f.pipeline.context),
+		"--kv":             f.pipeline.kv.String(),
+	}
+	if info, err := os.Stat(f.model); err == nil {
+		settings["the size of -m"] = fmt.Sprintf("%d bytes", info.Size())
+	}
+	return settings
+}
+
+// begin makes output and journal ready. Where no journal can be kept, the batch goes
+// on without.
+func (r *resumption) begin(f *batchFlags, out *batchOutput, warn func(error)) (*journal.Journal, error) {
+	if r.anew && r.path != "" { // of what is replaced nothing may be taken for the new
+		if err := os.Remove(r.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	if err := out.begin(r.anew); err != nil {
+		return nil, err
+	}
+	if r.missing != nil {
+		warn(r.missing)
+	}
+	if r.path == "" {
+		return nil, nil
+	}
+	header := journal.Header{Version: journal.Version, Seed: f.generation.sampling.Seed, Settings: f.settings()}
+	j, err := journal.Create(r.path, header, r.results)
+	if err != nil {
+		warn(err)
+		return nil, nil
+	}
+	return j, nil
+}
+
+// resultOf reads the line of a result: its id, byte for byte, and whether its line
+// failed.
+func resultOf(line []byte) (id []byte, failed, ok bool) {
+	var r struct {
+		ID     json.RawMessage `json:"id"`
+		Finish generate.Finish `json:"finish"`
+	}
+	if json.Unmarshal(line, &r) != nil {
+		return nil, false, false
+	}
+	return r.ID, r.Finish == generate.Failed, true
+}

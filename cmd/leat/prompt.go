@@ -37,9 +37,9 @@ func (p *promptFlags) given() bool {
 	return p.flags.Changed("prompt") || p.flags.Changed("file") && p.file != files.Standard
 }
 
-// longestPrompt is in bytes. The longest context, 2^24 tokens, holds a text of about
-// this size.
-const longestPrompt = 64 << 20
+// longestPrompt is in bytes: millions of tokens. It bounds what is kept of a file
+// that has no end.
+const longestPrompt = 16 << 20
 
 // read returns the prompt. The end of ctx ends the wait for standard input.
 func (p *promptFlags) read(ctx context.Context, stdin io.Reader, stderr io.Writer) (string, error) {

@@ -352,11 +352,11 @@ func (l *Line) begin() {
 
 // end ends the line when its batches have finished.
 func (l *Line) end() {
-	l.mu.Lock() // until nobody sends any more
-	l.mu.Unlock()
+	l.mu.Lock() // when nobody sends any more
 	for _, first := range l.links[0] {
 		first.Close()
 	}
+	l.mu.Unlock()
 	l.running.Wait()
 	l.routes.close()
 	l.stop()

@@ -11,11 +11,7 @@ import (
 	"os"
 
 	"github.com/leat-dev/leat/cmd/leat/internal/files"
-	"github.com/leat-dev/leat/cmd/leat/internal/journal"
 )
-
-// journalEnding is that of the journal beside an output.
-const journalEnding = ".resume"
 
 // batchOutput is where results go: into the file itself, so that they can be
 // watched and outlive whatever happens. It holds whole lines when it is closed,
@@ -151,78 +147,4 @@ func (o *batchOutput) Close() error {
 		err = errors.Join(err, os.Remove(o.path))
 	}
 	return err
-}
-
-// past is what an earlier run of the same batch has left.
-type past struct {
-	file    *os.File      // the output, from its start
-	lines   *bufio.Reader // of it
-	written int           // results in it that haven't been met yet
-	journal *journal.State
-	path    string
-	unknown bool // the journal is missing, and so is the seed
-}
-
-// errOtherInput is an input that isn't the one of the results that are there.
-func (p *past) otherInput(number int) error {
-	return fmt.Errorf("-o %s holds results of another input: they differ at line %d or before. Resume with the input that it was begun with, or begin anew with --overwrite", p.path, number)
-}
-
-// task returns the task of a line that is done already, or nil.
-func (p *past) task(l inputLine, id []byte) (*task, error) {
-	if p == nil {
-		return nil, nil
-	}
-	t := &task{number: l.number, kept: true}
-	var known journal.Result
-	if p.journal != nil {
-		if digest, ok := p.journal.Digests[l.number]; ok && digest != l.digest {
-			return nil, p.otherInput(l.number)
-		}
-		known = p.journal.Results[l.number]
-	}
-	switch {
-	case p.written > 0:
-		line, err := readLong(p.lines)
-		if err != nil {
-			return nil, fmt.Errorf("output: %w", err)
-		}
-		p.written--
-		t.line, t.written = line, true
-	case known.Line != nil:
-		t.line = known.Line
-	case p.unknown:
-		return nil, fmt.Errorf("%s%s, which knew the seed, is missing: give the --seed that the first run told", p.path, journalEnding)
-	default:
-		return nil, nil
-	}
-	got, failed, ok := resultOf(t.line)
-	if id == nil {
-		id = []byte("null")
-	}
-	if !ok || !bytes.Equal(got, id) {
-		return nil, p.otherInput(l.number)
-	}
-	t.failed = failed
-	if t.written {
-		t.line = nil
-	}
-	return t, nil
-}
-
-// ended says what is wrong if the input has fewer lines than there are results.
-func (p *past) ended(number int) error {
-	if p == nil || p.written == 0 {
-		return nil
-	}
-	return fmt.Errorf("-o %s holds %d results more than the input has lines, which are %d: resume with the input that it was begun with, or begin anew with --overwrite",
-		p.path, p.written, number)
-}
-
-// Close closes what the results are read from.
-func (p *past) Close() error {
-	if p == nil || p.file == nil {
-		return nil
-	}
-	return p.file.Close()
 }

@@ -393,11 +393,3 @@ func TestBatchTenThousand(t *testing.T) {
 		require.Len(t, r.Tokens, 1+i%2)
 	}
 }
-
-// Nothing is waited for that can't come any more.
-func TestBatchWaitsForNoMore(t *testing.T) {
-	o := batch(t, `{"prompt":"Once upon a time","max_tokens":4,"temperature":0}`, "--max-wait", "1h")
-	assert.Equal(t, exitDone, o.status, o.err)
-	assert.Len(t, results(t, o.out), 1)
-	assert.Equal(t, exitDone, leat(t, greedy("--max-wait", "1h", "--max-seqs", "2", "-n", "3")...).status)
-}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -102,4 +103,14 @@ func TestBar(t *testing.T) {
 		b.bytes(0, 0)
 		assert.Contains(t, w.String(), "0 B of 0 B")
 	})
+}
+
+// Ctrl+C keeps what was measured before it.
+func TestBenchInterrupted(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer time.AfterFunc(time.Second, stop).Stop()
+	args := []string{"bench", "-m", storiesFile, "--prefill", "8", "--decode", "1000000", "--ctx", "2000000", "--concurrency", "1", "--repeat", "1"}
+	o := leatWith(ctx, strings.NewReader(""), args...)
+	assert.Equal(t, exitInterrupted, o.status, o.err)
+	assert.Regexp(t, `prefill +8 +1 +\d+\.\d`, o.out)
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +19,7 @@ import (
 
 type demoFlags struct {
 	json       bool
+	svg        string
 	generation generationFlags
 	pipeline   pipelineFlags
 }
@@ -35,17 +35,24 @@ func demoCommand() *cobra.Command {
 		Long: `Writes eight stories at once with a small model that is inside the binary, through
 two or more stages. Needs no file and no network, and takes a few seconds.
 
-In a terminal the stages' loads and the stories are drawn live: for three seconds
-round after round of stories is written; then the first round is written again
-through this pipeline, through one stage on its first device, and through one
-stage on all cores, in turns, to compare speeds and texts. The key q ends it early,
-with what is known by then. Elsewhere the stages, the stories of the first round
-and the comparison are printed as lines.
+In a terminal the demo is drawn live: batches travel from stage to stage, in slow
+motion, the stages' loads rise, and the stories grow. For three seconds round
+after round of stories is written. Then the first round is written again, in
+turns, by this pipeline with all stories at once, by this pipeline with one story
+after the other, and by one stage on its first device and on all cores, to
+compare speeds and texts. The key q ends it early, with what is known by then.
+Elsewhere the stages, the stories of the first round, its batches and the
+comparison are printed as lines.
+
+If the pipeline is slower than one of the others, the demo says why, from what it
+measured: fewer cores than stages, other programs on the cores, batches that are
+too small, stages of unequal length.
 
 The stories are the same each time unless --seed, another flag of the generation
 or another kind of device changes them.`,
 		Example: `  leat demo
   leat demo --devices cpu:0,cpu:0,cpu:1 --seed 7
+  leat demo --svg demo.svg
   leat demo --json`,
 		Args: arguments(0, ""),
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
@@ -53,6 +60,7 @@ or another kind of device changes them.`,
 	flags := c.Flags()
 	flags.SortFlags = false
 	jsonFlag(flags, &f.json)
+	flags.StringVar(&f.svg, "svg", "", "also draw what happened into `FILE`, as an SVG picture")
 	f.generation.add(flags)
 	f.generation.sampling.Seed = demoSeed
 	flags.Lookup("seed").DefValue = fmt.Sprint(demoSeed)
@@ -62,6 +70,9 @@ or another kind of device changes them.`,
 }
 
 func (f *demoFlags) run(c *cobra.Command) (err error) {
+	if f.svg == standardOutput || f.svg == "" && c.Flags().Changed("svg") {
+		return usage("--svg: it takes the name of a file, which will be the picture")
+	}
 	like, err := f.generation.request()
 	if err != nil {
 		return err
@@ -75,22 +86,29 @@ func (f *demoFlags) run(c *cobra.Command) (err error) {
 		f.pipeline.devices = demoDevices(len(m.Layers), f.pipeline.threads)
 	}
 	ctx, stdout := c.Context(), c.OutOrStdout()
-	e, err := f.pipeline.start(ctx, c.ErrOrStderr(), m)
+	record := newRecorder()
+	e, err := f.pipeline.start(ctx, c.ErrOrStderr(), m, record)
 	if err != nil {
 		return err
 	}
 	defer closing(e, &err)
 	d, err := newDemo(ctx, e.Engine, m, &f.pipeline, like)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case f.json:
-		return d.json(ctx, stdout)
-	case isTerminal(stdout) && os.Getenv("TERM") != "dumb":
-		return d.live(ctx, c.InOrStdin(), stdout)
-	default:
-		return d.plain(ctx, stdout)
 	}
+	d.record = record
+	switch {
+	case f.json:
+		err = d.json(ctx, stdout)
+	case isTerminal(stdout) && os.Getenv("TERM") != "dumb":
+		err = d.live(ctx, c.InOrStdin(), stdout)
+	default:
+		err = d.plain(ctx, stdout)
+	}
+	if err == nil && f.svg != "" {
+		err = d.draw(f.svg)
+	}
+	return err
 }
 
 // demoDevices is the demo's device list: a stage a core, at least two, so that
@@ -106,6 +124,7 @@ func demoDevices(entries, threads int) string {
 // demo is one run of the demo.
 type demo struct {
 	engine     *generate.Engine
+	record     *recorder         // of round 0
 	like       generate.Request  // all but the prompt and the seed
 	stories    []generate.Result // of round 0
 	comparison comparison
@@ -114,25 +133,22 @@ type demo struct {
 
 // newDemo plans what the engine, made by the flags, is to be compared with.
 func newDemo(ctx context.Context, e *generate.Engine, m *model.Model, flags *pipelineFlags, like generate.Request) (*demo, error) {
-	d := &demo{engine: e, like: like, writing: writingTime}
-	self := newContender(e.Plan())
-	self.engine = e
-	d.comparison = comparison{contenders: []*contender{self}, requests: roundOf(0, like), least: sampleTime}
+	d := &demo{engine: e, record: newRecorder(), like: like, writing: writingTime}
+	d.comparison = newComparison(e, roundOf(0, like))
 	for _, name := range rivals(e.Plan()) {
 		p, err := generate.NewPlan(ctx, m, flags.alone(name).options()...)
 		if err != nil {
 			return nil, err
 		}
-		c := newContender(p)
-		if !slices.ContainsFunc(d.comparison.contenders, func(o *contender) bool { return o.where == c.where }) {
-			d.comparison.contenders = append(d.comparison.contenders, c)
-		}
+		d.comparison.add(newContender(p))
 	}
 	return d, nil
 }
 
 // tell writes round 0.
-func (d *demo) tell(ctx context.Context, each func(story int, t generate.Token, so generate.Result)) (err error) {
+func (d *demo) tell(ctx context.Context, each follower) (err error) {
+	d.record.begin(len(d.engine.Plan().Stages))
+	defer d.record.end()
 	d.stories, err = tell(ctx, d.engine, roundOf(0, d.like), each)
 	return err
 }
@@ -188,6 +204,7 @@ func (d *demo) plain(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	out.batches(d.engine.Plan(), d.record.cut())
 	out.summary(d.document())
 	return out.err
 }
@@ -200,12 +217,13 @@ func (d *demo) live(ctx context.Context, in io.Reader, w io.Writer) error {
 	}
 	b := newBoard(d.comparison.standings())
 	v := newLiveView(b, d.engine.Stats, in != nil)
-	err := watch(ctx, v, in, w, func(ctx context.Context) (err error) {
-		if d.stories, err = b.rounds(ctx, d.engine, d.like, d.writing); err == nil {
-			b.measure()
-			err = d.compare(ctx, b.compare)
+	v.cut = d.record.cut
+	err := watch(ctx, v, in, w, func(ctx context.Context) error {
+		if err := b.rounds(ctx, d); err != nil {
+			return err
 		}
-		return err
+		b.measure()
+		return d.compare(ctx, b.compare)
 	})
 	if err != nil && !errors.Is(err, errInterrupted) {
 		return err
@@ -217,6 +235,7 @@ func (d *demo) live(ctx context.Context, in io.Reader, w io.Writer) error {
 			out.story(i, s)
 		}
 	}
+	out.batches(d.engine.Plan(), d.record.cut())
 	out.summary(d.document())
 	if err == nil {
 		err = out.err

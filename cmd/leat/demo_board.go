@@ -46,23 +46,23 @@ func (b *board) read() (progress, []storyStep) {
 	return b.now, b.steps
 }
 
-// rounds has round after round written until so much time has passed, at least
-// one, and returns the stories of round 0.
-func (b *board) rounds(ctx context.Context, e *generate.Engine, like generate.Request, least time.Duration) ([]generate.Result, error) {
+// rounds has round after round of a demo written until its time has passed, at
+// least one.
+func (b *board) rounds(ctx context.Context, d *demo) error {
 	began := time.Now()
-	first, err := tell(ctx, e, roundOf(0, like), func(story int, t generate.Token, _ generate.Result) {
+	err := d.tell(ctx, func(story int, t generate.Token, _ generate.Result) {
 		b.step(storyStep{time.Since(began), story, t.Text, t.Finish != ""})
 	})
-	stories := first
+	stories := d.stories
 	for n := 1; err == nil; n++ {
 		elapsed := time.Since(began)
 		b.round(stories, elapsed)
-		if elapsed >= least {
+		if elapsed >= d.writing {
 			break
 		}
-		stories, err = tell(ctx, e, roundOf(n, like), nil)
+		stories, err = tell(ctx, d.engine, roundOf(n, d.like), nil)
 	}
-	return first, err
+	return err
 }
 
 func (b *board) step(s storyStep) {

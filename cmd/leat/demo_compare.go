@@ -11,19 +11,21 @@ import (
 	"github.com/leat-dev/leat/device"
 	"github.com/leat-dev/leat/pipeline"
 	"github.com/leat-dev/leat/pipeline/generate"
+	"github.com/leat-dev/leat/stage"
 )
 
-// contender is one placement of the model, measured on the same stories as the
-// others.
+// contender is one way of writing the same stories: a placement of the model, and
+// whether all stories are written at once or one after the other.
 type contender struct {
-	plan   *generate.Plan
-	engine *generate.Engine // while it runs
-	where  string
-	kind   device.Kind // of all its devices; 0 where they differ
+	plan     *generate.Plan
+	engine   *generate.Engine // while it runs
+	where    string
+	oneByOne bool
+	kind     device.Kind // of all its devices; 0 where they differ
 
-	speeds []float64       // tokens a second, one a sample
-	wall   time.Duration   // of all samples
-	busy   []time.Duration // in it, one a stage
+	speeds []float64     // tokens a second, one a sample
+	wall   time.Duration // of all samples
+	work   []stage.Stats // in it, one a stage, of which busy, batches and rows are counted
 }
 
 const (
@@ -33,7 +35,7 @@ const (
 )
 
 func newContender(p *generate.Plan) *contender {
-	c := &contender{plan: p, where: whereOf(p.Stages), kind: p.Stages[0].Device.Kind, busy: make([]time.Duration, len(p.Stages))}
+	c := &contender{plan: p, where: whereOf(p.Stages), kind: p.Stages[0].Device.Kind, work: make([]stage.Stats, len(p.Stages))}
 	for _, s := range p.Stages {
 		if s.Device.Kind != c.kind {
 			c.kind = 0
@@ -56,7 +58,55 @@ func (c *contender) speed() float64 { return median(c.speeds) }
 
 // share is how busy a stage was while it was measured, 0 to 1.
 func (c *contender) share(stage int) float64 {
-	return min(1, float64(c.busy[stage])/float64(max(1, c.wall)))
+	replicas := time.Duration(len(c.plan.Stages[stage].Each()))
+	return min(1, float64(c.work[stage].Busy/replicas)/float64(max(1, c.wall)))
+}
+
+// rows is the mean number of rows in a batch.
+func (c *contender) rows() float64 {
+	rows, batches := int64(0), int64(0)
+	for _, w := range c.work {
+		rows, batches = rows+w.Rows, batches+w.Batches
+	}
+	return float64(rows) / float64(max(1, batches))
+}
+
+// cost is how long a row takes cores, or GPUs, in all stages together.
+func (c *contender) cost() time.Duration {
+	total := time.Duration(0)
+	for i, w := range c.work {
+		total += w.Busy * time.Duration(max(1, len(c.plan.Stages[i].Device.Cores)))
+	}
+	return total / time.Duration(max(1, c.work[0].Rows))
+}
+
+// how is in which order the stories are written.
+func (c *contender) how() string {
+	if c.oneByOne {
+		return "one by one"
+	}
+	return "all at once"
+}
+
+// short is what tells a contender from the others: how the pipeline writes, or
+// where the others do.
+func (c *contender) short(pipeline bool) string {
+	if pipeline || c.oneByOne {
+		return c.how()
+	}
+	var names []string
+	for _, s := range c.plan.Stages {
+		names = append(names, s.Devices())
+	}
+	return join(names)
+}
+
+// label names the contender among the others.
+func (c *contender) label() string {
+	if c.oneByOne {
+		return c.where + " with one story after the other"
+	}
+	return c.where
 }
 
 // comparison is the pipeline beside other placements of the same model.
@@ -65,7 +115,31 @@ type comparison struct {
 	requests   []generate.Request
 	want       []generate.Result // what the pipeline wrote
 	least      time.Duration     // that a sample takes
+	load       coreLoad          // of the pipeline's cores
 	done       bool
+}
+
+// newComparison compares an engine with itself, when it writes one story after the
+// other, and with whatever is added.
+func newComparison(e *generate.Engine, requests []generate.Request) comparison {
+	self, serial := newContender(e.Plan()), newContender(e.Plan())
+	self.engine, serial.engine, serial.oneByOne = e, e, true
+	m := comparison{contenders: []*contender{self, serial}, requests: requests, least: sampleTime}
+	for _, s := range e.Plan().Stages {
+		for _, r := range s.Each() {
+			m.load.cores = append(m.load.cores, r.Device.Cores...)
+		}
+	}
+	slices.Sort(m.load.cores)
+	m.load.cores = slices.Compact(m.load.cores)
+	return m
+}
+
+// add adds a placement, unless it is there already.
+func (m *comparison) add(c *contender) {
+	if !slices.ContainsFunc(m.contenders, func(o *contender) bool { return o.where == c.where }) {
+		m.contenders = append(m.contenders, c)
+	}
 }
 
 // start loads the contenders that don't run yet, and returns what ends them.
@@ -124,12 +198,16 @@ func (m *comparison) run(ctx context.Context, report func([]standing)) (err erro
 // check has a contender write the stories once and compares them with those
 // wanted, token for token, where its devices promise the same.
 func (m *comparison) check(ctx context.Context, c *contender) (written int, err error) {
-	stories, err := tell(ctx, c.engine, m.requests, nil)
+	write := tell
+	if c.oneByOne {
+		write = tellOneByOne
+	}
+	stories, err := write(ctx, c.engine, m.requests, nil)
 	if err != nil {
 		return 0, err
 	}
 	if err := sameTexts(m.want, stories); err != nil && m.alike(c) {
-		return 0, fmt.Errorf("%s: %w, though the same requests give the same tokens on any number of stages: this is a fault in Leat, please report it", c.where, err)
+		return 0, fmt.Errorf("%s: %w, though the same requests give the same tokens on any number of stages: this is a fault in Leat, please report it", c.label(), err)
 	}
 	return tokensOf(stories), nil
 }
@@ -144,6 +222,7 @@ func (m *comparison) alike(c *contender) bool {
 // enough time has passed.
 func (m *comparison) sample(ctx context.Context, c *contender) error {
 	before := c.engine.Stats()
+	load, known := m.load.begin()
 	began, written := time.Now(), 0
 	for rounds := 0; rounds == 0 || time.Since(began) < m.least; rounds++ {
 		n, err := m.check(ctx, c)
@@ -153,10 +232,14 @@ func (m *comparison) sample(ctx context.Context, c *contender) error {
 		written += n
 	}
 	took := time.Since(began)
+	m.load.end(load, known)
 	c.speeds = append(c.speeds, float64(written)/took.Seconds())
 	c.wall += took
 	for i, s := range c.engine.Stats() {
-		c.busy[i] += (s.Busy - before[i].Busy) / time.Duration(len(s.Each()))
+		w := &c.work[i]
+		w.Busy += s.Busy - before[i].Busy
+		w.Batches += s.Batches - before[i].Batches
+		w.Rows += s.Rows - before[i].Rows
 	}
 	return nil
 }
@@ -168,7 +251,9 @@ func (m *comparison) same() bool {
 
 // standing is how one contender does.
 type standing struct {
+	how   string
 	where string
+	short string  // what tells it from the others where there is little room
 	tps   float64 // tokens a second; 0 while not measured
 	ratio float64 // how many times as fast the pipeline is; 0 while not known
 }
@@ -177,7 +262,7 @@ type standing struct {
 func (m *comparison) standings() []standing {
 	all := make([]standing, len(m.contenders))
 	for i, c := range m.contenders {
-		all[i] = standing{where: c.where, tps: c.speed()}
+		all[i] = standing{how: c.how(), where: c.where, short: c.short(i == 0), tps: c.speed()}
 		if all[i].tps > 0 {
 			all[i].ratio = all[0].tps / all[i].tps
 		}

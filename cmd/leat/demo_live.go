@@ -26,13 +26,15 @@ const (
 type liveView struct {
 	board *board
 	stats func() []pipeline.StageStats
-	typed bool // keys can be read
+	cut   func() *excerpt // of the record of round 0
+	typed bool            // keys can be read
 
 	width, height int
 	began, last   time.Time // the first and the latest tick
 	now           progress
 	loads         []stageLoad
 	replay        replay
+	motion        motion
 	ended         ending
 }
 
@@ -113,7 +115,7 @@ func (r *replay) advance(p progress, steps []storyStep, running, span time.Durat
 }
 
 func newLiveView(b *board, stats func() []pipeline.StageStats, typed bool) *liveView {
-	v := &liveView{board: b, stats: stats, typed: typed}
+	v := &liveView{board: b, stats: stats, cut: newRecorder().cut, typed: typed}
 	v.replay.stories = make([]replayed, len(openings))
 	for i, text := range openings {
 		v.replay.stories[i].text = text
@@ -166,6 +168,7 @@ func (v *liveView) tick(at time.Time) {
 	var steps []storyStep
 	v.now, steps = v.board.read()
 	v.replay.advance(v.now, steps, at.Sub(v.began), at.Sub(v.last))
+	v.motion.advance(v.cut, at.Sub(v.last))
 	v.last = at
 	if len(v.loads) > 0 && at.Sub(v.loads[0].since) < meterTime {
 		return

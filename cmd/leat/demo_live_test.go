@@ -36,14 +36,18 @@ func stageStats(n int, busy time.Duration) []pipeline.StageStats {
 // aView is a view of n stages that has ticked for a second, each stage half
 // busy, with a story under way and, if so asked, measuring.
 func aView(n int, measuring bool) *liveView {
-	b := newBoard([]standing{{where: "2 stages on cpu:0 → cpu:1"}, {where: "1 stage on cpu:0"}})
+	b := newBoard([]standing{{how: "all at once", where: "2 stages on cpu:0 → cpu:1"}, {how: "all at once", where: "1 stage on cpu:0"}})
 	b.now.rounds, b.now.tokens, b.now.elapsed, b.now.took = 12, 12345, time.Second, 50*time.Millisecond
 	for i := range len(openings) * 100 {
 		b.step(storyStep{time.Duration(i) * 50 * time.Microsecond, i % len(openings), fmt.Sprintf(" wörd%d", i), i >= 792})
 	}
 	if measuring {
 		b.measure()
-		b.compare([]standing{{"2 stages on cpu:0 → cpu:1", 12000, 1}, {"1 stage on cpu:0", 8000, 1.5}})
+		b.compare([]standing{
+			{"all at once", "2 stages on cpu:0 → cpu:1", "all at once", 12000, 1},
+			{"one by one", "2 stages on cpu:0 → cpu:1", "one by one", 4000, 3},
+			{"all at once", "1 stage on cpu:0", "cpu:0", 8000, 1.5},
+		})
 	}
 	var busy time.Duration
 	v := newLiveView(b, func() []pipeline.StageStats { return stageStats(n, busy) }, true)
@@ -102,6 +106,7 @@ func TestViewShowsWhatThePipelineDoes(t *testing.T) {
 		"cpu:0", "cpu:1", "blocks 0-1", "blocks 2-3", "3.0 MiB", "━▶", "50%", "▄",
 		"drawn 50 times slower than it was written", "wörd",
 		"2 stages on cpu:0 → cpu:1", "12,000", "8,000", "1.50×", "measuring",
+		"one by one", "3.00×", "▂▅▇ load until now · ██░ load now",
 	} {
 		assert.Contains(t, picture, want)
 	}
@@ -117,6 +122,7 @@ func TestStagesTooManyForBoxesAreLines(t *testing.T) {
 	assert.NotContains(t, picture, "╭")
 	for i := range 7 {
 		assert.Contains(t, picture, fmt.Sprintf("cpu:%d  blocks %d-%d", i, 2*i, 2*i+1))
+		assert.Contains(t, picture, "50% load now")
 	}
 	v.Update(tea.WindowSizeMsg{Width: 60, Height: 12})
 	assert.Contains(t, ansi.Strip(v.View().Content), "cpu:5 50%  cpu:6 50%", "the last ones share a line")

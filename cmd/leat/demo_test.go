@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -62,9 +63,13 @@ func TestDemoPrintsLines(t *testing.T) {
 	summary := text[strings.LastIndex(text, "story "):]
 	assert.Regexp(t, `(?m)^stage +device +layers +memory +busy$`, summary)
 	assert.Regexp(t, `(?m)^2 +cpu:\d+ .*output head .*B +\d+%$`, summary)
-	assert.Regexp(t, `(?m)^3 stages on cpu:\d+ → .* +[1-9][\d,]* +this pipeline$`, summary)
-	assert.Regexp(t, `(?m)^1 stage on cpu:0 +[1-9][\d,]* +the pipeline is \d+\.\d\d times as fast$`, summary)
-	assert.Regexp(t, `8 stories, \d+ tokens: (both|all 3) wrote the very same texts, token for token\.\n$`, summary)
+	assert.Regexp(t, `(?m)^\d+ batches? of the first round, [\d,]+ µs from left to right`, summary)
+	assert.Regexp(t, `(?m)^cpu:\d+ +·*A+[A-L·]*$`, summary)
+	assert.Regexp(t, `(?m)^all at once +3 stages on cpu:\d+ → .* +[1-9][\d,]* +this pipeline$`, summary)
+	assert.Regexp(t, `(?m)^one by one +3 stages on cpu:\d+ → .* +[1-9][\d,]* +all at once is \d+\.\d\d times as fast$`, summary)
+	assert.Regexp(t, `(?m)^all at once +1 stage on cpu:0 +[1-9][\d,]* +the pipeline is \d+\.\d\d times as fast$`, summary)
+	assert.Regexp(t, `(?m)^All \d runs wrote the very same texts, token for token: 8 stories, \d+ tokens\.\n8 users at once are served \d+\.\d\d times as fast as one user after the other\.$`, summary)
+	assert.Equal(t, regexp.MustCompile(`(the pipeline|at once) is 0\.\d\d times`).MatchString(summary), strings.Contains(summary, "Why the pipeline is not ahead of "), "a comparison that is lost is explained")
 }
 
 func TestDemoPrintsJSON(t *testing.T) {
@@ -88,10 +93,14 @@ func TestDemoPrintsJSON(t *testing.T) {
 		Cores      int
 		Comparison []struct {
 			Devices []string
+			AtOnce  int     `json:"at_once"`
 			Speed   float64 `json:"tps"`
 			Ratio   float64
+			Rows    float64
+			Samples []float64
 		}
 		Same *bool `json:"same_texts"`
+		Why  string
 	}
 	d := json.NewDecoder(&out)
 	d.DisallowUnknownFields()
@@ -118,18 +127,31 @@ func TestDemoPrintsJSON(t *testing.T) {
 	assert.EqualValues(t, 5, doc.Seed)
 	assert.Equal(t, 1, doc.Cores)
 	assert.Equal(t, []string{"cpu:0", "cpu:0"}, doc.Comparison[0].Devices)
-	assert.Equal(t, []string{"cpu:0"}, doc.Comparison[1].Devices)
+	assert.Equal(t, []string{"cpu:0", "cpu:0"}, doc.Comparison[1].Devices)
+	assert.Equal(t, []string{"cpu:0"}, doc.Comparison[2].Devices)
+	for i, want := range []int{8, 1, 8} {
+		assert.Equal(t, want, doc.Comparison[i].AtOnce)
+	}
+	assert.Less(t, doc.Comparison[1].Rows, doc.Comparison[2].Rows, "one story gives a batch fewer rows than eight do")
 	assert.Equal(t, 1.0, doc.Comparison[0].Ratio)
+	lost := false
 	for _, c := range doc.Comparison {
 		assert.Positive(t, c.Speed)
+		assert.NotEmpty(t, c.Samples)
+		lost = lost || c.Ratio < 1
 		assert.InDelta(t, doc.Comparison[0].Speed/c.Speed, c.Ratio, 0.01)
 	}
 	require.NotNil(t, doc.Same)
 	assert.True(t, *doc.Same)
+	if lost {
+		assert.Contains(t, doc.Why, "its 2 stages have 1 core")
+	} else {
+		assert.Empty(t, doc.Why)
+	}
 }
 
 func TestDemoRefusesWrongFlags(t *testing.T) {
-	for _, args := range [][]string{{"extra"}, {"-n", "none"}, {"--temp", "-1"}, {"--devices", "cpu/0"}, {"--devices", "abacus"}} {
+	for _, args := range [][]string{{"extra"}, {"-n", "none"}, {"--temp", "-1"}, {"--devices", "cpu/0"}, {"--devices", "abacus"}, {"--svg", ""}, {"--svg", "-"}} {
 		assert.Equal(t, exitUsage, run(t.Context(), append([]string{"demo"}, args...), strings.NewReader(""), io.Discard, io.Discard), args)
 	}
 }
@@ -223,11 +245,18 @@ func TestRivals(t *testing.T) {
 	d := aDemo(t, "cpu:0,cpu:0", 1)
 	contenders := d.comparison.contenders
 	assert.Equal(t, "2 stages on cpu:0 → cpu:0", contenders[0].where)
-	assert.Equal(t, "1 stage on cpu:0", contenders[1].where)
-	for _, c := range contenders[1:] {
+	assert.Equal(t, contenders[0].where, contenders[1].where)
+	assert.True(t, contenders[1].oneByOne)
+	assert.Equal(t, "1 stage on cpu:0", contenders[2].where)
+	for _, c := range contenders[2:] {
 		assert.Len(t, c.plan.Stages, 1)
 	}
-	assert.Equal(t, "1 stage on cpu:0", aDemo(t, "cpu:0", 1).comparison.contenders[0].where, "not compared with itself")
+	alone := aDemo(t, "cpu:0", 1).comparison.contenders
+	assert.Equal(t, "1 stage on cpu:0", alone[0].where)
+	assert.True(t, alone[1].oneByOne)
+	for _, c := range alone[2:] {
+		assert.NotEqual(t, "1 stage on cpu:0", c.where, "not compared with itself")
+	}
 }
 
 func TestMedianOfSamples(t *testing.T) {
@@ -243,8 +272,9 @@ func TestBoardKeepsTheFirstRound(t *testing.T) {
 	leaks(t)
 	d := aDemo(t, "cpu:0", 3)
 	b := newBoard(nil)
-	first, err := b.rounds(t.Context(), d.engine, d.like, 20*time.Millisecond)
-	require.NoError(t, err)
+	d.writing = 20 * time.Millisecond
+	require.NoError(t, b.rounds(t.Context(), d))
+	first := d.stories
 	p, steps := b.read()
 	assert.GreaterOrEqual(t, p.elapsed, 20*time.Millisecond)
 	assert.Equal(t, p.rounds*len(openings)*3, p.tokens)

@@ -29,8 +29,9 @@ func colour(i int) lipgloss.Style { return lipgloss.NewStyle().Foreground(palett
 const (
 	narrowest = 12 // columns and lines below which only the numbers are drawn
 	lowest    = 4
-	boxWidth  = 30 // the least of a stage's box
-	boxHeight = 6
+	leastBox  = 30 // the least of a stage's box
+	boxHeight = 7
+	pathLine  = 3  // of a box, from 0: where batches are drawn, and the arrow to the next
 	roomy     = 20 // lines from which on there are boxes and standings
 	airy      = 30 // lines from which on parts are set apart
 	arrow     = "━▶"
@@ -54,6 +55,9 @@ func (v *liveView) picture() string {
 	} else {
 		gap := min(1, v.height/airy) // lines between parts
 		parts := [][]string{{v.header()}, v.stages()}
+		if v.height >= roomy {
+			parts[1] = append(parts[1], dim.Render(v.legend()))
+		}
 		below := [][]string{{v.footer()}}
 		if v.height >= roomy {
 			below = append([][]string{v.standings()}, below...)
@@ -118,19 +122,27 @@ func (v *liveView) counts() string {
 // stages is what each stage holds and how busy it is: boxes where they fit,
 // else lines.
 func (v *liveView) stages() []string {
-	n := len(v.loads)
-	each := (v.width - (n-1)*ansi.StringWidth(arrow)) / n
-	if each < boxWidth || v.height < roomy {
+	if !v.boxed() {
 		return v.stageLines()
 	}
+	n, each := len(v.loads), v.boxWidth()
 	var boxes []string
 	for i := range v.loads[:n-1] {
-		boxes = append(boxes, v.box(i, each), strings.Repeat("\n", boxHeight/2-1)+dim.Render(arrow))
+		boxes = append(boxes, v.box(i, each), strings.Repeat("\n", pathLine)+v.motion.link(i))
 	}
 	// The last one takes what is left, so that they end with the window.
 	boxes = append(boxes, v.box(n-1, v.width-(n-1)*(each+ansi.StringWidth(arrow))))
 	return strings.Split(lipgloss.JoinHorizontal(lipgloss.Top, boxes...), "\n")
 }
+
+// boxWidth is the width of a stage's box, if all have one.
+func (v *liveView) boxWidth() int {
+	n := len(v.loads)
+	return (v.width - (n-1)*ansi.StringWidth(arrow)) / n
+}
+
+// boxed says whether the stages are drawn as boxes.
+func (v *liveView) boxed() bool { return v.boxWidth() >= leastBox && v.height >= roomy }
 
 func (v *liveView) box(i, width int) string {
 	m := v.loads[i]
@@ -138,6 +150,7 @@ func (v *liveView) box(i, width int) string {
 	lines := []string{
 		sides(bold.Render(m.stage.Devices()), dim.Render(device.FormatSize(m.stage.Bytes())), inner),
 		m.stage.Layers,
+		v.motion.path(i, inner),
 		colour(i).Render(trail(m.trail, inner)),
 		loadBar(i, m, inner),
 	}
@@ -171,12 +184,16 @@ func (v *liveView) stageLines() []string {
 			text  string
 			width int
 		}{{m.stage.Layers, layers}, {device.FormatSize(m.stage.Bytes()), sizes}} {
-			if ansi.StringWidth(text)+2+more.width+2+leastBar <= v.width {
+			if ansi.StringWidth(text)+2+more.width+2+leastPath+2+leastBar <= v.width {
 				text += "  " + dim.Render(pad(more.text, more.width))
 			}
 		}
-		if room := v.width - ansi.StringWidth(text) - 2; room > 0 {
-			text += "  " + loadBar(i, m, room)
+		switch room := v.width - ansi.StringWidth(text) - 2; {
+		case room >= leastPath+2+leastBar:
+			way := max(leastPath, room/3)
+			text += "  " + v.motion.path(i, way) + "  " + loadBar(i, m, room-way-2)
+		case room > len(" 100%"):
+			text += "  " + v.motion.path(i, room-len(" 100%")) + loadNumber(m)
 		}
 		lines = append(lines, text)
 	}
@@ -197,16 +214,43 @@ func (m *stageLoad) details() string {
 	return fmt.Sprintf("%.1f rows a batch · %.0f%% bubbles", float64(s.Rows)/float64(max(1, s.Batches)), 100*m.bubbles)
 }
 
-const leastBar = 16 // columns of a bar and its numbers
+const (
+	leastBar    = 16 // columns of a bar and its numbers
+	leastLegend = 30
+)
 
 // loadBar is a bar of the load now, with it and the share of all time in
 // numbers.
 func loadBar(stage int, m stageLoad, width int) string {
-	numbers := fmt.Sprintf(" %3.0f%%", 100*m.load())
+	numbers := loadNumber(m)
 	if width >= 2*leastBar {
 		numbers += dim.Render(fmt.Sprintf(" · %.0f%% so far", 100*m.share))
 	}
 	return gauge(colour(stage), m.load(), width-ansi.StringWidth(numbers)) + numbers
+}
+
+func loadNumber(m stageLoad) string { return fmt.Sprintf(" %3.0f%%", 100*m.load()) }
+
+// legend explains what is drawn of the stages, as far as there is room.
+func (v *liveView) legend() string {
+	if v.width < leastLegend {
+		return "● a batch"
+	}
+	parts := []string{v.motion.legend(), "50% load now"}
+	if v.boxed() {
+		parts = []string{v.motion.legend(), "▂▅▇ load until now", "██░ load now"}
+	}
+	text := ""
+	for _, p := range parts {
+		if text != "" {
+			p = text + " · " + p
+		}
+		if ansi.StringWidth(p) > v.width {
+			break
+		}
+		text = p
+	}
+	return text
 }
 
 // gauge is a bar of which a part is full.
@@ -230,12 +274,15 @@ func trail(loads []float64, width int) string {
 // standings is how fast the pipeline is beside others, as far as they are
 // measured.
 func (v *liveView) standings() []string {
-	names, fastest := 0, 0.0
+	hows, names, fastest := 0, 0, 0.0
 	for _, s := range v.now.standings {
+		hows = max(hows, ansi.StringWidth(s.how))
 		names = max(names, ansi.StringWidth(s.where))
 		fastest = max(fastest, s.tps)
 	}
-	lines := []string{sides(dim.Render("the same stories through"), dim.Render("tokens/s  pipeline"), v.width)}
+	title := "the same stories"
+	numbers := "tokens/s  pipeline"
+	lines := []string{sides(dim.Render(title), dim.Render(numbers), v.width)}
 	for i, s := range v.now.standings {
 		style, speed, ratio := dim, "…", ""
 		if s.tps > 0 {
@@ -248,7 +295,16 @@ func (v *liveView) standings() []string {
 			style = colour(0)
 		}
 		numbers := fmt.Sprintf("  %8s  %8s", speed, ratio)
-		line := pad(s.where, names) + "  "
+		line := pad(s.how, hows) + "  " + pad(s.where, names) + "  "
+		if ansi.StringWidth(line+numbers) > v.width {
+			numbers = fmt.Sprintf(" %s %s", speed, ratio)
+			line = s.short
+			if room := v.width - ansi.StringWidth(numbers); ansi.StringWidth(line) > room {
+				line = ansi.Truncate(line, max(0, room), "…")
+			}
+			lines = append(lines, sides(line, numbers, v.width))
+			continue
+		}
 		lines = append(lines, line+gauge(style, s.tps/max(fastest, 1), v.width-ansi.StringWidth(line+numbers))+numbers)
 	}
 	return lines
@@ -257,7 +313,7 @@ func (v *liveView) standings() []string {
 func (v *liveView) footer() string {
 	what := fmt.Sprintf("writing round %d", v.now.rounds+1)
 	if v.now.measuring {
-		what = "measuring: the pipeline and single stages take turns"
+		what = "measuring: the pipeline and the others take turns"
 		if v.width < 64 {
 			what = "measuring"
 		}

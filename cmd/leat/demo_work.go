@@ -37,34 +37,51 @@ func roundOf(n int, like generate.Request) []generate.Request {
 	return requests
 }
 
+// follower is told every step of every story, with the story so far: from one
+// goroutine a story, of which there may be several at once.
+type follower func(story int, t generate.Token, so generate.Result)
+
 // tell has all the stories written at once and waits for the last. With an
-// error it returns what was written until then. each, if not nil, is told every
-// step of every story, from one goroutine a story, with the story so far.
-func tell(ctx context.Context, e *generate.Engine, requests []generate.Request, each func(story int, t generate.Token, so generate.Result)) ([]generate.Result, error) {
+// error it returns what was written until then. each may be nil.
+func tell(ctx context.Context, e *generate.Engine, requests []generate.Request, each follower) ([]generate.Result, error) {
 	stories := make([]generate.Result, len(requests))
 	g, ctx := errgroup.WithContext(ctx)
 	for i, r := range requests {
-		g.Go(func() error {
-			s := &stories[i]
-			s.Prompt = e.Tokenizer().Prompt(tokenizer.WithControl(r.Prompt))
-			r.Tokens = s.Prompt
-			for t, err := range e.Stream(ctx, r) {
-				s.Text += t.Text
-				s.Finish = t.Finish
-				if t.ID >= 0 {
-					s.Tokens = append(s.Tokens, t.ID)
-				}
-				if err != nil {
-					return fmt.Errorf("story %d: %w", i+1, err)
-				}
-				if each != nil {
-					each(i, t, *s)
-				}
-			}
-			return nil
-		})
+		g.Go(func() error { return write(ctx, e, i, r, &stories[i], each) })
 	}
 	return stories, g.Wait()
+}
+
+// tellOneByOne is tell for users who come one after the other: a story is begun
+// when the one before it is at its end.
+func tellOneByOne(ctx context.Context, e *generate.Engine, requests []generate.Request, each follower) ([]generate.Result, error) {
+	stories := make([]generate.Result, len(requests))
+	for i, r := range requests {
+		if err := write(ctx, e, i, r, &stories[i], each); err != nil {
+			return stories, err
+		}
+	}
+	return stories, nil
+}
+
+// write has one story written.
+func write(ctx context.Context, e *generate.Engine, i int, r generate.Request, s *generate.Result, each follower) error {
+	s.Prompt = e.Tokenizer().Prompt(tokenizer.WithControl(r.Prompt))
+	r.Tokens = s.Prompt
+	for t, err := range e.Stream(ctx, r) {
+		s.Text += t.Text
+		s.Finish = t.Finish
+		if t.ID >= 0 {
+			s.Tokens = append(s.Tokens, t.ID)
+		}
+		if err != nil {
+			return fmt.Errorf("story %d: %w", i+1, err)
+		}
+		if each != nil {
+			each(i, t, *s)
+		}
+	}
+	return nil
 }
 
 // tokensOf counts what was written, without the openings.

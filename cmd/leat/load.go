@@ -28,14 +28,15 @@ func openFile[T io.Closer](ctx context.Context, path string, open func(path stri
 }
 
 // start loads the model as the flags say and starts an engine, which is the
-// caller's to close. The model may be closed when start returns.
-func (f *pipelineFlags) start(ctx context.Context, stderr io.Writer, m *model.Model) (*engine, error) {
+// caller's to close. The model may be closed when start returns. Watchers are told
+// of every batch, as is a trace.
+func (f *pipelineFlags) start(ctx context.Context, stderr io.Writer, m *model.Model, watchers ...pipeline.Observer) (*engine, error) {
 	f.warn(stderr, m)
-	return f.load(ctx, stderr, m)
+	return f.load(ctx, stderr, m, watchers...)
 }
 
 // load is start without a warning. On a terminal a bar shows how far it is.
-func (f *pipelineFlags) load(ctx context.Context, stderr io.Writer, m *model.Model) (_ *engine, err error) {
+func (f *pipelineFlags) load(ctx context.Context, stderr io.Writer, m *model.Model, watchers ...pipeline.Observer) (_ *engine, err error) {
 	b := newBar(stderr, "loading")
 	defer b.clear()
 	e := new(engine)
@@ -49,7 +50,10 @@ func (f *pipelineFlags) load(ctx context.Context, stderr io.Writer, m *model.Mod
 				e.tracing.discard()
 			}
 		}()
-		options = append(options, pipeline.WithObserver(e.tracing))
+		watchers = append(watchers, e.tracing)
+	}
+	if len(watchers) > 0 {
+		options = append(options, pipeline.WithObserver(observers(watchers)))
 	}
 	p, err := f.place(ctx, stderr, m, options...)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leat-dev/leat/cmd/leat/internal/files"
 	"github.com/leat-dev/leat/internal/stories"
 	"github.com/leat-dev/leat/model"
 	"github.com/leat-dev/leat/pipeline"
@@ -61,6 +62,7 @@ or another kind of device changes them.`,
 	flags.SortFlags = false
 	jsonFlag(flags, &f.json)
 	flags.StringVar(&f.svg, "svg", "", "also draw what happened into `FILE`, as an SVG picture")
+	outputFile(flags, "svg")
 	f.generation.add(flags)
 	f.generation.sampling.Seed = demoSeed
 	flags.Lookup("seed").DefValue = fmt.Sprint(demoSeed)
@@ -70,7 +72,7 @@ or another kind of device changes them.`,
 }
 
 func (f *demoFlags) run(c *cobra.Command) (err error) {
-	if f.svg == standardOutput || f.svg == "" && c.Flags().Changed("svg") {
+	if files.IsStandardOutput(f.svg) || f.svg == "" && c.Flags().Changed("svg") {
 		return usage("--svg: it takes the name of a file, which will be the picture")
 	}
 	like, err := f.generation.request()
@@ -106,7 +108,7 @@ func (f *demoFlags) run(c *cobra.Command) (err error) {
 		err = d.plain(ctx, stdout)
 	}
 	if err == nil && f.svg != "" {
-		err = d.draw(f.svg)
+		err = d.draw(ctx, f.svg)
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,22 +11,23 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/leat-dev/leat/cmd/leat/internal/files"
 	"github.com/leat-dev/leat/device"
 )
 
 // draw writes a picture of what happened to a file.
-func (d *demo) draw(path string) error {
+func (d *demo) draw(ctx context.Context, path string) error {
 	e := d.record.cut()
 	if e == nil || !d.comparison.done {
 		return errors.New("--svg: the demo ended before there was enough to draw")
 	}
-	out, err := create(path)
+	out, err := files.Create(ctx, path, nil)
 	if err != nil {
 		return err
 	}
-	defer out.discard()
-	_, _ = io.WriteString(out, newDemoPicture(d.document(), e).document()) // commit tells the error
-	return out.commit()
+	defer out.Discard()
+	_, _ = io.WriteString(out, newDemoPicture(d.document(), e).document()) // Commit tells the error
+	return out.Commit()
 }
 
 // demoPicture is the demo as an SVG picture: the stages with batches that move

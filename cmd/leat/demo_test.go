@@ -58,9 +58,10 @@ func TestDemoPrintsLines(t *testing.T) {
 	assert.Contains(t, lines[0], "embedding")
 	assert.Contains(t, lines[2], "output head")
 	for i, opening := range openings {
-		assert.Contains(t, text, "\nstory "+strconv.Itoa(i+1)+": "+opening+" ", "each story is printed")
+		assert.Contains(t, text, "\nstory "+strconv.Itoa(i+1)+": "+opening, "each story is printed")
 	}
-	summary := text[strings.LastIndex(text, "story "):]
+	printed := regexp.MustCompile(`\nstory \d+: `).FindAllStringIndex(text, -1)
+	summary := text[printed[len(printed)-1][0]:] // the last story, and what follows
 	assert.Regexp(t, `(?m)^stage +device +layers +memory +busy$`, summary)
 	assert.Regexp(t, `(?m)^2 +cpu:\d+ .*output head .*B +\d+%$`, summary)
 	assert.Regexp(t, `(?m)^\d+ batches? of the first round, [\d,]+ µs from left to right`, summary)

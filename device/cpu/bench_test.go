@@ -57,7 +57,7 @@ func BenchmarkParallel(b *testing.B) {
 // newQueue opens a device of this machine and closes it when the test ends.
 func newQueue(t testing.TB, name string) *Queue {
 	t.Helper()
-	d, err := backend{processCores()}.Open(name)
+	d, err := newBackend(processCores(), quota()).Open(name)
 	require.NoError(t, err)
 	q, err := d.NewQueue()
 	require.NoError(t, err)

@@ -1,13 +1,19 @@
 // Package cpu makes groups of the machine's cores into devices.
 //
 // A device has one worker for each of its cores, but no more than GOMAXPROCS.
-// The first is whatever goroutine enqueues, the others its own. Its queues run
-// each operation on the spot, so what was enqueued is done when the call returns.
+// The first worker is whatever goroutine enqueues; the others are the device's own.
+// Its queues run each operation at once, so what was enqueued is done when the call
+// returns.
 //
 // On Linux the workers of a device that hasn't all cores are pinned to them, and
 // so is the visiting goroutine between Begin and End. On other systems threads
 // can't be pinned: there a group of cores says only how many work, and the
 // description of the device says so.
+//
+// If the process's control group grants it the time of fewer cores than it may run
+// on (docker run --cpus 2), then "cpu" and "cpu/N" are as many cores as that, with
+// fractions rounded up. No thread is pinned then: the quota is for time, not for
+// certain cores, and two containers that pinned their threads would choose the same.
 //
 // Importing the package registers it with package device.
 package cpu
@@ -22,20 +28,27 @@ import (
 	"github.com/leat-dev/leat/device"
 )
 
-func init() { device.Register(backend{processCores()}) }
+func init() { device.Register(newBackend(processCores(), quota())) }
 
 // backend implements device.Backend over the cores that the process may use,
 // ascending.
-type backend struct{ cores []int }
+type backend struct {
+	cores   []int // that may be named
+	granted int   // how many of them "cpu" and "cpu/N" are
+}
+
+func newBackend(cores []int, quota int) backend {
+	return backend{cores, max(1, min(len(cores), quota))}
+}
 
 func (backend) Kind() device.Kind { return device.CPU }
 
-// Discover describes all the cores as one device.
-func (b backend) Discover() ([]device.Info, error) { return describe(b.cores) }
+// Discover describes all the cores that are granted as one device.
+func (b backend) Discover() ([]device.Info, error) { return describe(b.cores[:b.granted]) }
 
 // Resolve describes the groups of cores that a name stands for.
 func (b backend) Resolve(name string, threads int) ([]device.Info, error) {
-	groups, err := parseName(name, b.cores, threads)
+	groups, err := parseName(name, b.cores, b.granted, threads)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +64,8 @@ func (b backend) Open(name string) (device.Device, error) {
 	if len(infos) != 1 {
 		return nil, fmt.Errorf("%s is %d devices: open one of them, such as %s", name, len(infos), infos[0].Name)
 	}
-	return open(infos[0], len(infos[0].Cores) == len(b.cores)), nil
+	whole := len(infos[0].Cores) == len(b.cores)
+	return open(infos[0], canPin && !whole && b.granted == len(b.cores)), nil
 }
 
 func describe(groups ...[]int) ([]device.Info, error) {

@@ -25,13 +25,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func openDevice(t testing.TB, name string) *Device {
 	t.Helper()
-	d, err := backend{processCores()}.Open(name)
+	d, err := newBackend(processCores(), quota()).Open(name)
 	require.NoError(t, err)
 	return d.(*Device)
 }
 
 func TestTheMachineIsOneDevice(t *testing.T) {
-	infos, err := backend{processCores()}.Discover()
+	infos, err := newBackend(processCores(), quota()).Discover()
 	require.NoError(t, err)
 	require.Len(t, infos, 1)
 	info := infos[0]
@@ -71,9 +71,9 @@ func TestItIsRegistered(t *testing.T) {
 }
 
 func TestOpenTakesOneDevice(t *testing.T) {
-	_, err := backend{[]int{0, 1}}.Open("cpu/2")
+	_, err := newBackend([]int{0, 1}, 2).Open("cpu/2")
 	require.EqualError(t, err, "cpu/2 is 2 devices: open one of them, such as cpu:0")
-	_, err = backend{[]int{0, 1}}.Open("cpu:9")
+	_, err = newBackend([]int{0, 1}, 2).Open("cpu:9")
 	require.ErrorContains(t, err, "there is no core 9")
 }
 
@@ -95,9 +95,9 @@ func TestSIMDMayBeChosenLower(t *testing.T) {
 	require.Equal(t, portable, d.Info().SIMD)
 	require.NoError(t, d.Close())
 	t.Setenv(SIMDVariable, "mmx")
-	_, err := backend{processCores()}.Open("cpu")
+	_, err := newBackend(processCores(), quota()).Open("cpu")
 	require.ErrorContains(t, err, "LEAT_SIMD=mmx")
-	_, err = backend{processCores()}.Discover()
+	_, err = newBackend(processCores(), quota()).Discover()
 	require.ErrorContains(t, err, "LEAT_SIMD=mmx")
 }
 
@@ -173,4 +173,15 @@ func TestCloseReportsWhatWasNotFreed(t *testing.T) {
 	require.ErrorContains(t, err, "the device is closed")
 	_, err = d.NewQueue()
 	require.ErrorContains(t, err, "closed device")
+}
+
+// Under a quota no device's threads are pinned: which cores it may use is not what it
+// limits.
+func TestNothingIsPinnedUnderAQuota(t *testing.T) {
+	for quota, pinned := range map[int]bool{1: false, 2: canPin} {
+		d, err := newBackend([]int{0, 1}, quota).Open("cpu:0")
+		require.NoError(t, err)
+		require.Equal(t, pinned, d.(*Device).pinned, "a quota of %d", quota)
+		require.NoError(t, d.Close())
+	}
 }

@@ -26,14 +26,13 @@ type Device struct {
 	closed  bool
 }
 
-// open makes a device of the cores of info. all says that they are all of the
-// process's. Then nobody is pinned: measured, helpers pinned beside a visitor
-// that isn't now and then share a core with it, and pinning both gains nothing
-// over the system's own placement.
-func open(info device.Info, all bool) *Device {
+// open makes a device of the cores of info. pinned says whether its threads are pinned
+// to them. Those of a device with all cores are not: measured, helpers that are pinned
+// beside a visitor that isn't now and then share a core with it, and pinning both gains
+// nothing over the system's own placement.
+func open(info device.Info, pinned bool) *Device {
 	// More threads than GOMAXPROCS could only take turns.
 	workers := min(len(info.Cores), runtime.GOMAXPROCS(0))
-	pinned := canPin && !all
 	return &Device{
 		info:   info,
 		team:   newTeam(info.Name, info.Cores[:workers], pinned),

@@ -1,8 +1,8 @@
 package cpu
 
 import (
+	"maps"
 	"testing"
-	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -56,6 +56,12 @@ func TestMemory(t *testing.T) {
 			"sys/fs/cgroup/memory/app/memory.usage_in_bytes": "1073741824\n",
 			"sys/fs/cgroup/memory/app/memory.stat":           "inactive_file 1\ntotal_inactive_file 536870912\n",
 		}, 2 * GiB, 3 * GiB / 2},
+		{"version 1 in a container", map[string]string{
+			"proc/self/cgroup":                  "4:memory:/docker/4711\n",
+			"proc/self/mountinfo":               "33 25 0:28 /docker/4711 /cgroups/mem ro shared:9 - cgroup cgroup rw,memory\n",
+			"cgroups/mem/memory.limit_in_bytes": "1073741824\n",
+			"cgroups/mem/memory.usage_in_bytes": "536870912\n",
+		}, 1 * GiB, 1 * GiB / 2},
 		{"only the group's limit is known", map[string]string{
 			"proc/meminfo":                 "",
 			"proc/self/cgroup":             "0::/\n",
@@ -64,13 +70,9 @@ func TestMemory(t *testing.T) {
 		}, 1 * GiB, 1 * GiB},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			root := fstest.MapFS{}
-			for name, text := range machine {
-				root[name] = &fstest.MapFile{Data: []byte(text)}
-			}
-			for name, text := range test.files {
-				root[name] = &fstest.MapFile{Data: []byte(text)}
-			}
+			all := maps.Clone(machine)
+			maps.Copy(all, test.files)
+			root := files(all)
 			total, free := memoryIn(root)
 			require.Equal(t, test.total, total)
 			require.Equal(t, test.free, free)

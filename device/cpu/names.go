@@ -12,16 +12,17 @@ import (
 // MaxDevices is the most devices that "cpu/N" may make.
 const MaxDevices = 4096
 
-// parseName returns the groups of cores that a name stands for:
+// parseName returns the groups of cores that a name stands for, of which the first
+// granted are for names without numbers:
 //
-//	cpu          all cores, one group; at most threads of them where threads > 0
+//	cpu          those cores, one group; at most threads of them where threads > 0
 //	cpu/N        the same cores in N groups, as even as can be; where N is more
 //	             than there are cores, group i has core i mod cores
 //	cpu:0-3+6    these cores, whatever threads says
 //
 // A name that can't be understood is a *device.ListError; a core or thread that
 // isn't there is another error.
-func parseName(name string, cores []int, threads int) ([][]int, error) {
+func parseName(name string, cores []int, granted, threads int) ([][]int, error) {
 	rest := strings.TrimPrefix(name, "cpu")
 	if spec, ok := strings.CutPrefix(rest, ":"); ok {
 		group, err := parseCores(name, spec, cores)
@@ -36,9 +37,14 @@ func parseName(name string, cores []int, threads int) ([][]int, error) {
 	} else if rest != "" {
 		return nil, &device.ListError{Entry: name, Reason: "a CPU device is cpu, cpu/2, cpu:1, cpu:0-3 or cpu:0+2-3"}
 	}
+	available := fmt.Sprintf("this process may use %d cores", len(cores))
+	if granted < len(cores) {
+		available = fmt.Sprintf("the CPU quota of this process's control group is %d of %d cores", granted, len(cores))
+	}
+	cores = cores[:granted]
 	switch {
-	case threads < 0 || threads > len(cores):
-		return nil, fmt.Errorf("%d threads: this process may use %d cores", threads, len(cores))
+	case threads < 0 || threads > granted:
+		return nil, fmt.Errorf("%d threads: %s", threads, available)
 	case threads > 0:
 		cores = cores[:threads]
 	}

@@ -239,11 +239,7 @@ func TestMoreMemoryNeverGivesFewerPages(t *testing.T) {
 func TestPlanningIsNearLinear(t *testing.T) {
 	m, err := model.Parse("m", gguftest.Llama{Blocks: 4000, Width: 32, Heads: 1, KVHeads: 1, Hidden: 32, Context: 4096}.Build())
 	require.NoError(t, err)
-<<<<<<< Updated upstream
 	for _, list := range []string{"cpu:0@1,cpu:1@1", "cpu:0=100MiB@3,cuda:0=6GiB@9,cpu:1=90MiB@2", "cpu:0=2000MiB@1,cpu:1=1500MiB@3"} {
-=======
-	for _, list := range []string{"cpu:0@1,cpu:1@1", "cpu:0=100MiB@3,cuda:0=6GiB@9,cpu:1=90MiB@2", "cpu:0=3GiB@1,cpu:1=4GiB@3"} {
->>>>>>> Stashed changes
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		began := time.Now()

@@ -366,10 +366,11 @@ func (l *Line) end() {
 }
 
 // wait waits until the line has ended.
-func (l *Line) wait(ctx context.Context) error { return waitFor(ctx, l.over, l.isInside, &l.failed) }
+func (l *Line) wait(ctx context.Context) error { return waitFor(ctx, l.over, l.Inside, &l.failed) }
 
-// isInside reports whether the end of the line waits for the calling goroutine.
-func (l *Line) isInside() bool {
+// Inside reports whether the end of the line waits for the calling goroutine, as it does
+// for that of a layer at work. Such a goroutine can't wait for Close.
+func (l *Line) Inside() bool {
 	if l.inside.Current() {
 		return true
 	}

@@ -34,10 +34,11 @@ type Handling struct {
 	Err     error // of a batch that failed
 }
 
-// WithObserver has an observer told of what the pipeline does. Nil, the default,
-// costs nothing.
+// WithObserver has an observer told of what the pipeline does. It may be given several
+// times: all observers are told then, in the order in which they were given. Without an
+// observer nothing is measured for one. A nil observer is ignored.
 func WithObserver(o Observer) Option {
-	return func(c *Config) error { c.Observer = o; return nil }
+	return func(c *Config) error { c.Observer = join(c.Observer, o); return nil }
 }
 
 // Begin notes, for an observer, that the caller begins to fill a batch, or to

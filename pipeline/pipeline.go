@@ -183,7 +183,7 @@ func (p *Pipeline) Shutdown(ctx context.Context) error {
 			close(p.over)
 		}()
 	}
-	return waitFor(ctx, p.over, p.line.isInside, &p.failed)
+	return waitFor(ctx, p.over, p.line.Inside, &p.failed)
 }
 
 // Close ends all calls with ErrClosed, also those whose rows are in a stage, and frees

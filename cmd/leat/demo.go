@@ -218,7 +218,7 @@ func (d *demo) live(ctx context.Context, in io.Reader, w io.Writer) error {
 		in = nil // nobody types
 	}
 	b := newBoard(d.comparison.standings())
-	v := newLiveView(b, d.engine.Stats, in != nil)
+	v := newLiveView(b, func() []pipeline.StageStats { return d.engine.Stats().Stages }, in != nil)
 	v.cut = d.record.cut
 	err := watch(ctx, v, in, w, func(ctx context.Context) error {
 		if err := b.rounds(ctx, d); err != nil {

@@ -221,7 +221,7 @@ func (m *comparison) alike(c *contender) bool {
 // sample measures a contender once: it writes the stories again and again until
 // enough time has passed.
 func (m *comparison) sample(ctx context.Context, c *contender) error {
-	before := c.engine.Stats()
+	before := c.engine.Stats().Stages
 	load, known := m.load.begin()
 	began, written := time.Now(), 0
 	for rounds := 0; rounds == 0 || time.Since(began) < m.least; rounds++ {
@@ -235,7 +235,7 @@ func (m *comparison) sample(ctx context.Context, c *contender) error {
 	m.load.end(load, known)
 	c.speeds = append(c.speeds, float64(written)/took.Seconds())
 	c.wall += took
-	for i, s := range c.engine.Stats() {
+	for i, s := range c.engine.Stats().Stages {
 		w := &c.work[i]
 		w.Busy += s.Busy - before[i].Busy
 		w.Batches += s.Batches - before[i].Batches

@@ -77,7 +77,7 @@ func (d *demo) document() demoDocument {
 	}
 	doc.Why = d.comparison.why()
 	self := d.comparison.contenders[0]
-	for i, s := range d.engine.Stats() {
+	for i, s := range d.engine.Stats().Stages {
 		busy := s.Share
 		if self.wall > 0 {
 			busy = self.share(i) // of the time measured, in which it had work

@@ -67,7 +67,7 @@ func tellOneByOne(ctx context.Context, e *generate.Engine, requests []generate.R
 // write has one story written.
 func write(ctx context.Context, e *generate.Engine, i int, r generate.Request, s *generate.Result, each follower) error {
 	s.Prompt = e.Tokenizer().Prompt(tokenizer.WithControl(r.Prompt))
-	r.Tokens = s.Prompt
+	r.Prompt, r.Tokens = "", s.Prompt
 	for t, err := range e.Stream(ctx, r) {
 		s.Text += t.Text
 		s.Finish = t.Finish

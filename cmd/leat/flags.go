@@ -110,10 +110,12 @@ func (f *pipelineFlags) options(more ...pipeline.Option) []generate.Option {
 		p = append(p, pipeline.WithReserve(f.reserve))
 	}
 	options := []generate.Option{
-		generate.WithPipeline(p...),
 		generate.WithMaxSeqs(f.maxSeqs),
-		generate.WithMaxWait(f.maxWait),
+		pipeline.WithMaxWait(f.maxWait),
 		generate.WithKV(f.kv),
+	}
+	for _, o := range p {
+		options = append(options, o)
 	}
 	if f.context > 0 {
 		options = append(options, generate.WithContext(f.context))

@@ -90,7 +90,7 @@ func (f *runFlags) run(c *cobra.Command) (err error) {
 		err = done.write(ctx, w, e.Engine, request)
 	}
 	if f.json {
-		if failed := printJSON(stdout, done.document(request, e.Stats(), loading)); err == nil {
+		if failed := printJSON(stdout, done.document(request, e.Stats().Stages, loading)); err == nil {
 			err = failed
 		}
 		return err
@@ -100,7 +100,7 @@ func (f *runFlags) run(c *cobra.Command) (err error) {
 		told = fmt.Sprintf("seed %d", request.Seed)
 	}
 	if isTerminal(stderr) {
-		told = strings.TrimSuffix(done.summary(request, e.Stats())+", "+told, ", ")
+		told = strings.TrimSuffix(done.summary(request, e.Stats().Stages)+", "+told, ", ")
 	}
 	if told != "" && len(request.Tokens) > 0 {
 		fmt.Fprintln(stderr, told)

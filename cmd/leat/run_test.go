@@ -200,7 +200,7 @@ func TestRunInterrupted(t *testing.T) {
 		var d continuation
 		request := generate.Request{Tokens: []int32{1}, IgnoreEnd: true}
 		assert.ErrorIs(t, d.write(ctx, &stopper{stop: stop}, e, request), context.Canceled)
-		doc := d.document(request, e.Stats(), time.Millisecond)
+		doc := d.document(request, e.Stats().Stages, time.Millisecond)
 		assert.Equal(t, generate.Cancelled, doc.Finish)
 		assert.NotEmpty(t, doc.Tokens)
 		assert.NotEmpty(t, doc.Text)

@@ -28,10 +28,9 @@ func main() {
 }
 
 func run(ctx context.Context, path, prompt string, w io.Writer) error {
-	// Two groups of cores, each with half of the layers. "cuda:0,cpu" will be
-	// written the same way.
-	devices := pipeline.WithDevices("cpu/2")
-	e, err := generate.Open(ctx, path, generate.WithPipeline(devices))
+	// Two groups of cores, each with half of the layers. A GPU and the CPU would be
+	// "cuda:0,cpu".
+	e, err := generate.Open(ctx, path, pipeline.WithDevices("cpu/2"))
 	if err != nil {
 		return err
 	}

@@ -78,9 +78,9 @@ func TestLearnedAgainstFixed(t *testing.T) {
 	for _, c := range mixes {
 		for _, n := range []int{1, 8, 32} {
 			l := equal(4, c.fixed, c.perRow, 1.5)
-			took := func(options ...pipeline.Option) (took time.Duration) {
+			took := func(options ...generate.Option) (took time.Duration) {
 				synctest.Test(t, func(t *testing.T) {
-					e := simulate(t, l, nil, generate.WithContext(1024), generate.WithPipeline(options...))
+					e := simulate(t, l, nil, append(options, generate.WithContext(1024))...)
 					took = run(t, e, len(l), jobs(n, long(16, 512), long(16, 128)))
 					require.NoError(t, e.Close())
 				})

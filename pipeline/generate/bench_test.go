@@ -89,7 +89,7 @@ func BenchmarkMixed(b *testing.B) {
 				rounds++
 			}
 			var sum, slowest float64
-			for _, s := range e.Stats() {
+			for _, s := range e.Stats().Stages {
 				sum += s.Busy.Seconds()
 				slowest = max(slowest, s.Busy.Seconds())
 			}

@@ -93,7 +93,7 @@ func efficiency(t *testing.T, l line, all []*job) (took, rows float64) {
 	synctest.Test(t, func(t *testing.T) {
 		e := simulate(t, l, nil, generate.WithContext(4096+512))
 		took = run(t, e, len(l), all).Seconds()
-		s := e.Stats()[0]
+		s := e.Stats().Stages[0]
 		rows = float64(s.Rows) / float64(s.Batches)
 		require.NoError(t, e.Close())
 	})

@@ -17,6 +17,7 @@ package generate
 import (
 	"context"
 	"errors"
+	"io"
 	"sync"
 	"time"
 
@@ -37,41 +38,50 @@ type Engine struct {
 
 	outgoing chan *stage.Batch // to the sender, which waits for room in the pipeline; has room for one
 	sender   sync.WaitGroup
-	draining chan struct{} // closed: nothing new is taken
-	idle     chan struct{} // closed: nothing new is taken, and no request is left
-	once     sync.Once
-	failed   error // what Close returns
+	refusing chan struct{} // closed: no request is accepted any more
+	idle     chan struct{} // closed: the same, and no request is left
+	ending   sync.Once
+	over     chan struct{} // closed: all is freed, with
+	failed   error
 
 	mu       sync.Mutex // guards what follows
 	schedule *schedule.Scheduler
 	live     map[*request]struct{} // requests that have not ended
-	blocked  []*request            // of these, those beyond the backlog; ended ones are skipped
+	blocked  blocked               // of these, those beyond the backlog
 	waits    wait                  // for more rows
 	maxWait  time.Duration         // for which a batch waits for them
 	failing  []bool                // routes that the scheduler was told not to use
 	sending  bool                  // the sender has a batch
 	wakes    []*request            // whose callers have something to take; see unlock
 	spare    []*request            // memory for it
-	drained  bool                  // nothing new is taken
-	closed   bool
+	refuses  bool                  // no request is accepted any more
+	closed   bool                  // no batch is filled any more
 }
 
-// Open opens a model file, loads it and starts an engine. The file is closed again
-// when the weights are on their devices.
+// Open opens a model file, loads it and starts an engine, which the caller ends with
+// [Engine.Close] or [Engine.Shutdown]. ctx limits the loading only. The file is closed
+// again when the weights are on their devices. Errors are those of [model.Open],
+// [NewPlan] and [Plan.Start]; whatever fails, nothing stays loaded.
 func Open(ctx context.Context, path string, options ...Option) (*Engine, error) {
 	m, err := model.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	e, err := New(ctx, m, options...)
-	if closing := m.Close(); closing != nil && err == nil {
-		return nil, errors.Join(closing, e.Close())
+	return started(m, func() (*Engine, error) { return New(ctx, m, options...) })
+}
+
+// started starts an engine from a model and closes the model. It returns an engine or an
+// error, never both.
+func started(m io.Closer, start func() (*Engine, error)) (*Engine, error) {
+	e, err := start()
+	if failed := m.Close(); failed != nil && err == nil {
+		return nil, errors.Join(failed, e.Close())
 	}
 	return e, err
 }
 
-// New loads a model and starts an engine. ctx limits the loading only. The model
-// stays the caller's, who may close it when New has returned.
+// New is Open for a model that is open already. The model stays the caller's, who may
+// close it when New has returned.
 func New(ctx context.Context, m *model.Model, options ...Option) (*Engine, error) {
 	p, err := NewPlan(ctx, m, options...)
 	if err != nil {
@@ -92,14 +102,17 @@ func (p *Plan) Start(ctx context.Context) (*Engine, error) {
 		measures:  newMeasures(),
 		maxWait:   p.config.maxWait,
 		outgoing:  make(chan *stage.Batch, 1),
-		draining:  make(chan struct{}),
+		refusing:  make(chan struct{}),
 		idle:      make(chan struct{}),
+		over:      make(chan struct{}),
 	}
 	var err error
 	if e.line, err = p.Plan.Start(ctx, pipeline.Handler{Finished: e.finished, Changed: e.changed}); err != nil {
 		return nil, err
 	}
 	e.sender.Go(e.send)
+	e.mu.Lock()
+	e.unlock() // Stats knows the pages from now on
 	return e, nil
 }
 
@@ -121,85 +134,31 @@ func (p *Plan) schedule() schedule.Config {
 	return c
 }
 
-// Plan returns what the engine was started from.
+// Plan returns the plan that the engine was started from. It must not be changed.
 func (e *Engine) Plan() *Plan { return e.plan }
 
-// Tokenizer returns what turns text into the model's tokens and back.
+// Tokenizer returns the model's tokenizer, which turns text into tokens and back.
 func (e *Engine) Tokenizer() tokenizer.Tokenizer { return e.tokenizer }
 
-// Stats returns what the stages have done so far.
-func (e *Engine) Stats() []pipeline.StageStats { return e.line.Stats() }
-
-// SetMaxWait replaces what WithMaxWait has set. A caller who knows that it will make no
-// further requests sets 0, so that the last ones wait for nothing. A batch that is
-// being held back is subject to the new value at once.
+// SetMaxWait replaces what [pipeline.WithMaxWait] has set. A caller that knows that it
+// will make no further requests sets 0, so that the last ones wait for nothing. A batch
+// that is being held back is subject to the new value at once.
 func (e *Engine) SetMaxWait(d time.Duration) {
 	e.mu.Lock()
+	defer e.leave()
 	e.maxWait = max(0, d)
 	e.step()
-	e.unlock()
 }
 
-// Drain takes no more requests (they get ErrClosed), waits until those that were
-// taken have ended, and closes the engine. If ctx ends before, they are ended as by
-// Close, and ctx's error is returned.
-func (e *Engine) Drain(ctx context.Context) error {
-	e.refuse()
+// Err returns nil while the engine accepts requests. Otherwise it returns the error that
+// requests get: [ErrClosed], or one that wraps [pipeline.ErrFailing] while batches fail
+// on every route. It doesn't wait for the engine's other work, so that it suits a
+// readiness probe.
+func (e *Engine) Err() error {
 	select {
-	case <-e.idle:
-		return e.Close()
-	case <-ctx.Done():
-		return errors.Join(ctx.Err(), e.Close())
-	}
-}
-
-// refuse has the engine take no more requests. Those beyond the backlog were not
-// taken yet.
-func (e *Engine) refuse() {
-	e.mu.Lock()
-	if !e.drained {
-		e.drained = true
-		e.maxWait = 0 // for requests that can't come
-		close(e.draining)
-		for _, r := range e.blocked {
-			e.end(r, Failed, ErrClosed)
-		}
-		e.blocked = nil
-		e.settle()
-		e.step()
-	}
-	e.unlock()
-}
-
-// settle says that no request is left, where that is so for good. The engine is
-// locked.
-func (e *Engine) settle() {
-	if !e.drained || len(e.live) > 0 {
-		return
-	}
-	select {
-	case <-e.idle:
+	case <-e.refusing:
+		return ErrClosed
 	default:
-		close(e.idle)
+		return e.line.Err()
 	}
-}
-
-// Close ends the requests that still run with ErrClosed, waits for the batches in
-// flight, and frees all that the engine holds. It waits for no caller. It may be
-// called more than once; each call returns when all is freed.
-func (e *Engine) Close() error {
-	e.once.Do(func() {
-		e.refuse()
-		e.mu.Lock()
-		e.closed = true
-		for r := range e.live {
-			e.end(r, Failed, ErrClosed)
-		}
-		e.waits.stop()
-		close(e.outgoing)
-		e.unlock()
-		e.sender.Wait()
-		e.failed = e.line.Close()
-	})
-	return e.failed
 }

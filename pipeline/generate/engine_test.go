@@ -47,9 +47,7 @@ func tale(t *testing.T, options ...generate.Option) *generate.Engine {
 	return e
 }
 
-func on(devices string, more ...pipeline.Option) generate.Option {
-	return generate.WithPipeline(append(more, pipeline.WithDevices(devices))...)
-}
+func on(devices string) generate.Option { return pipeline.WithDevices(devices) }
 
 // logits returns the logits of all positions in one slice.
 func logits(t *testing.T, e *generate.Engine, tokens []int32) (all []float32) {
@@ -89,7 +87,7 @@ func TestTextDependsOnTheSeedOnly(t *testing.T) {
 		alone[i] = r
 	}
 	for _, devices := range []string{"cpu/7", "cpu", "cpu/2", "cpu,cpu"}[:stagetest.Fewer(4)] {
-		e := tale(t, on(stagetest.OneKind(t, devices), pipeline.WithMaxBatch(9)))
+		e := tale(t, on(stagetest.OneKind(t, devices)), pipeline.WithMaxBatch(9))
 		var wait sync.WaitGroup
 		for i := range stagetest.Fewer(16) {
 			wait.Go(func() {
@@ -223,7 +221,7 @@ func TestCancellationIsTheNextThing(t *testing.T) {
 	n := 0
 	for tok, err := range e.Stream(ctx, generate.Request{Prompt: "Once upon a time", IgnoreEnd: true}) {
 		if n++; n == 3 {
-			for e.Stats()[0].Batches < 30 { // steps pile up meanwhile
+			for e.Stats().Stages[0].Batches < 30 { // steps pile up meanwhile
 				runtime.Gosched()
 			}
 			cancel()
@@ -253,7 +251,7 @@ func TestLogitsAreBounded(t *testing.T) {
 			for range 1000 {
 				runtime.Gosched()
 			}
-			before = e.Stats()[0].Rows
+			before = e.Stats().Stages[0].Rows
 		}
 	}
 	assert.Equal(t, 128, n)
@@ -262,7 +260,7 @@ func TestLogitsAreBounded(t *testing.T) {
 
 func TestCloseEndsRequests(t *testing.T) {
 	m := parse(t)
-	e, err := generate.New(t.Context(), m, on(stagetest.Devices(t, "cpu/2")), generate.WithMaxSeqs(2), generate.WithBacklog(2))
+	e, err := generate.New(t.Context(), m, on(stagetest.Devices(t, "cpu/2")), generate.WithMaxSeqs(2), pipeline.WithBacklog(2))
 	require.NoError(t, err)
 	var wait sync.WaitGroup
 	first := make(chan struct{})
@@ -382,7 +380,7 @@ func ExampleEngine_Stream() {
 		panic(err)
 	}
 	ctx := context.Background()
-	e, err := generate.New(ctx, m, generate.WithPipeline(pipeline.WithDevices("cpu/2")))
+	e, err := generate.New(ctx, m, pipeline.WithDevices("cpu/2"))
 	if err != nil {
 		panic(err)
 	}

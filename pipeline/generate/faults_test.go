@@ -77,7 +77,7 @@ var moments = []moment{
 	{name: "decode", when: func(b *sight) bool { return b.has(victimPrompt + 5) }},
 	{name: "another yields", scarce: true, when: func(b *sight) bool { return b.requests[victim] && b.yields() > 0 }},
 	{name: "drain", when: func(b *sight) bool { return b.has(victimPrompt + 5) },
-		first: func(e *generate.Engine) error { return e.Drain(context.Background()) }},
+		first: func(e *generate.Engine) error { return e.Shutdown(context.Background()) }},
 	{name: "close", when: func(b *sight) bool { return b.has(victimPrompt + 5) },
 		first: (*generate.Engine).Close, closed: true},
 }
@@ -141,7 +141,7 @@ func fault(t *testing.T, at int, m moment, k kind) {
 	w := watcher{}
 	spring := func(p *stage.Pass) error {
 		s := w.look(p)
-		s.yields = func() int { return e.Counts().Yields }
+		s.yields = func() int { return int(e.Stats().Preempted) }
 		if fired || !m.when(s) {
 			return nil
 		}
@@ -214,10 +214,10 @@ func fault(t *testing.T, at int, m moment, k kind) {
 		got, err := e.Generate(t.Context(), generate.Request{Tokens: prompt, MaxTokens: 5, IgnoreEnd: true})
 		require.NoError(t, err)
 		assert.Equal(t, simulated.Continue(faultsStages, vocab, prompt, 5), got.Tokens)
-		counts := e.Counts()
+		counts := e.Stats()
 		assert.Zero(t, counts.Running+counts.Waiting)
 		assert.Equal(t, counts.Pages, counts.FreePages)
-		assert.Equal(t, m.scarce, counts.Yields > 0)
+		assert.Equal(t, m.scarce, counts.Preempted > 0)
 	}
 	require.NoError(t, e.Close())
 	for i := range faultsStages {

@@ -60,7 +60,7 @@ func TestACallOfTheDriverFails(t *testing.T) {
 	} {
 		t.Run(call.fault, func(t *testing.T) {
 			emulator.Use(t, emulator.Machine{GPUs: 2, Fault: call.fault})
-			e, err := generate.New(t.Context(), parse(t), on(list, pipeline.WithMaxBatch(8)))
+			e, err := generate.New(t.Context(), parse(t), on(list), pipeline.WithMaxBatch(8))
 			require.NoError(t, err)
 			failed := 0
 			for range 2 {
@@ -86,7 +86,7 @@ func TestACallOfTheDriverFails(t *testing.T) {
 			}
 			assert.Positive(t, failed)
 			assert.Less(t, failed, 5, "the second round has no fault")
-			n := e.Counts()
+			n := e.Stats()
 			assert.Equal(t, n.Pages, n.FreePages)
 			require.NoError(t, e.Close())
 			assert.Zero(t, device.InUse("cuda:0")+device.InUse("cuda:1"))
@@ -101,7 +101,7 @@ func TestAGPUVanishes(t *testing.T) {
 		for _, launches := range []int{40, 150} {
 			t.Run(fmt.Sprintf("%s at %d", list, launches), func(t *testing.T) {
 				emulator.Use(t, emulator.Machine{GPUs: 2, Fault: fmt.Sprintf("vanish:1@%d", launches)})
-				e, err := generate.New(t.Context(), parse(t), on(list, pipeline.WithFailureLimit(2)))
+				e, err := generate.New(t.Context(), parse(t), on(list), pipeline.WithFailureLimit(2))
 				require.NoError(t, err)
 				lost := 0
 				for range 6 {
@@ -136,14 +136,14 @@ func TestAGPUVanishesBesideItsReplica(t *testing.T) {
 	want := healthy(t, list)
 	t.Run("with the fault", func(t *testing.T) {
 		emulator.Use(t, emulator.Machine{GPUs: 2, Fault: "vanish:1@200"})
-		e, err := generate.New(t.Context(), parse(t), on(list, pipeline.WithFailureLimit(2)))
+		e, err := generate.New(t.Context(), parse(t), on(list), pipeline.WithFailureLimit(2))
 		require.NoError(t, err)
 		for range 4 {
 			results, errs := texts(t, e)
 			assert.Equal(t, [len(openings4)]error{}, errs)
 			assert.Equal(t, want, results)
 		}
-		assert.Positive(t, e.Counts().Moved)
+		assert.Positive(t, e.Stats().Moved)
 		require.NoError(t, e.Close())
 	})
 }

@@ -78,7 +78,7 @@ func TestGreedyTextOnGPUs(t *testing.T) {
 			if len(m.Layers) < 6 {
 				return // too few blocks for three devices to have some each
 			}
-			p := check("spilt", spilt(t, m), generate.WithMaxSeqs(2))
+			p := check("spilt", spilt(t, m)...)
 			require.Len(t, p.Stages, 3)
 			for i, want := range []string{"cuda:0", "cuda:1", "cpu"} {
 				assert.Contains(t, p.Stages[i].Device.Name, want)
@@ -88,13 +88,13 @@ func TestGreedyTextOnGPUs(t *testing.T) {
 }
 
 // spilt is two GPUs that hold a part of a model each, and the CPU for the rest.
-func spilt(t *testing.T, m *model.Model) generate.Option {
+func spilt(t *testing.T, m *model.Model) []generate.Option {
 	t.Helper()
 	p, err := generate.NewPlan(t.Context(), m, on("cuda:0@1,cuda:1@1,cpu@1"), generate.WithMaxSeqs(2))
 	require.NoError(t, err)
 	require.Len(t, p.Stages, 3)
 	list := fmt.Sprintf("cuda:0=%d,cuda:1=%d,cpu", p.Stages[0].Bytes(), p.Stages[1].Bytes())
-	return on(list, pipeline.WithPack(pipeline.FirstFit), pipeline.WithReserve(0))
+	return []generate.Option{on(list), pipeline.WithPack(pipeline.FirstFit), pipeline.WithReserve(0), generate.WithMaxSeqs(2)}
 }
 
 // A GPU works on one batch while the CPU works on another: one can see it in a trace.
@@ -104,7 +104,7 @@ func TestAGPUAndTheCPUOverlap(t *testing.T) {
 			emulator.Use(t, emulator.Machine{GPUs: 1})
 			var text bytes.Buffer
 			tr := trace.New(&text)
-			e, err := generate.New(t.Context(), parse(t), on(list, pipeline.WithObserver(tr), pipeline.WithInFlight(2)))
+			e, err := generate.New(t.Context(), parse(t), on(list), pipeline.WithObserver(tr), pipeline.WithInFlight(2))
 			require.NoError(t, err)
 			require.Len(t, e.Plan().Stages, 2)
 			var wait sync.WaitGroup
@@ -115,7 +115,7 @@ func TestAGPUAndTheCPUOverlap(t *testing.T) {
 				})
 			}
 			wait.Wait()
-			busy := e.Stats()[0].Busy + e.Stats()[1].Busy
+			busy := e.Stats().Stages[0].Busy + e.Stats().Stages[1].Busy
 			require.NoError(t, e.Close())
 			require.NoError(t, tr.Close())
 

@@ -23,19 +23,23 @@ func TestLatency(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	l := e.Latency()
+	l := e.Stats()
 	assert.EqualValues(t, requests, l.Queue.Count())
 	assert.EqualValues(t, requests, l.FirstToken.Count())
 	assert.EqualValues(t, requests*(tokens-1), l.Token.Count())
 	assert.Greater(t, l.FirstToken.Sum, l.Queue.Sum, "a first token comes after the first rows were sent")
-	assert.Equal(t, generate.Totals{Reached: requests, Prompt: 3 * requests, Generated: tokens * requests}, e.Totals())
-	rows := e.BatchRows()
-	assert.EqualValues(t, e.Stats()[0].Batches, rows.Count())
-	assert.EqualValues(t, e.Stats()[0].Rows, rows.Sum)
+	assert.EqualValues(t, requests, l.ReachedLength)
+	assert.EqualValues(t, 3*requests, l.PromptTokens)
+	assert.EqualValues(t, tokens*requests, l.GeneratedTokens)
+	assert.EqualValues(t, l.Stages[0].Batches, l.Rows.Count())
+	assert.EqualValues(t, l.Stages[0].Rows, l.Rows.Sum)
 
 	logits(t, e, []int32{1, 403, 407})
-	assert.Equal(t, l, e.Latency(), "logits are nobody's tokens")
-	assert.EqualValues(t, requests, e.Totals().Reached)
+	after := e.Stats()
+	assert.Equal(t, l.Queue, after.Queue, "logits are nobody's tokens")
+	assert.Equal(t, l.FirstToken, after.FirstToken)
+	assert.Equal(t, l.Token, after.Token)
+	assert.EqualValues(t, requests, after.ReachedLength)
 }
 
 func TestTotalsByFinish(t *testing.T) {
@@ -55,10 +59,8 @@ func TestTotalsByFinish(t *testing.T) {
 	r, err := e.Generate(t.Context(), generate.Request{Prompt: openings[0], Stop: []string{" "}})
 	require.NoError(t, err)
 	require.Equal(t, generate.Stop, r.Finish)
-	e.Counts() // the engine has dealt with all that came before
-	got := e.Totals()
-	got.Prompt, got.Generated = 0, 0
-	assert.Equal(t, generate.Totals{Stopped: 1, Cancelled: 1, Failed: 1}, got)
+	got := e.Stats()
+	assert.Equal(t, []int64{1, 0, 1, 1}, []int64{got.Stopped, got.ReachedLength, got.Cancelled, got.Failed})
 }
 
 type broken struct{}

@@ -1,8 +1,6 @@
 package generate
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -17,9 +15,11 @@ import (
 // where a comment says otherwise.
 type request struct {
 	schedule.Sequence
-	prompt int  // how many of Tokens are the prompt's
-	scores int  // of a scored one: how many rows of logits have been handed over
-	ended  bool // nothing more is handed over
+	prompt  int      // how many of Tokens are the prompt's
+	scores  int      // of a scored one: how many rows of logits have been handed over
+	ended   bool     // nothing more is handed over
+	blocked bool     // it is among the engine's blocked ones
+	held    *outcome // a token that was drawn and waits for room in the outbox; nil: none
 
 	// Whoever draws the request's next token uses these, which is one goroutine at a
 	// time: the next batch with an output row of it is filled only then.
@@ -28,31 +28,45 @@ type request struct {
 	greedy    bool              // the most likely token is taken, whatever the logits
 	ignoreEnd bool
 	logProbs  bool
+	top       int       // how many of the most likely tokens a token comes with
 	logits    []float32 // of the token that the caller's own sampler is to draw
+	lent      lent
 	writer    *text.Writer
 
 	moments moments
 	outbox  outbox // has a lock of its own
 }
 
+// lent is memory that a caller's sampler is lent: copies, so that it can change the
+// results of its own request alone.
+type lent struct {
+	logits []float32
+	tokens []int32
+}
+
 // mostScores is how many rows of logits may wait for a request's caller: they are
 // large.
 const mostScores = 64
+
+// mostSteps is how many tokens may wait for a request's caller. A text of the usual
+// length is written to its end however slowly its caller takes it. A request that has
+// to wait may be displaced by others and be computed again, and has this many tokens
+// more each time.
+const mostSteps = 1024
 
 // stalledGrace is how long a request that waits for its caller keeps its pages while
 // others wait for them.
 const stalledGrace = 100 * time.Millisecond
 
-// request checks a request and makes it ready to run.
+// request checks a request and makes it ready to run. It runs on the caller's goroutine,
+// without the engine's lock: what a request costs that is large, or has many stop texts
+// or biases, is its caller's time.
 func (e *Engine) request(r Request) (*request, error) {
 	if err := r.Check(); err != nil {
 		return nil, err
 	}
-	if r.MaxTokens < 0 {
-		return nil, fmt.Errorf("%d tokens to add: it may not be negative", r.MaxTokens)
-	}
-	tokens := slices.Clone(r.Tokens)
-	if r.Tokens == nil {
+	tokens := r.Tokens
+	if tokens == nil {
 		var err error
 		if tokens, err = e.Tokens(r.Prompt); err != nil {
 			return nil, err
@@ -60,24 +74,19 @@ func (e *Engine) request(r Request) (*request, error) {
 	}
 	n := len(tokens)
 	if n == 0 {
-		return nil, errors.New("the prompt is empty and the model adds no token of its own: give it some text")
+		return nil, refusef("the prompt is empty and the model adds no token of its own: give it some text")
 	}
 	if n > e.plan.Context {
-		return nil, tooLong(n, e.plan.Context)
+		return nil, tooLong("", n, e.plan.Context)
 	}
 	for _, t := range tokens {
 		if t < 0 || int(t) >= e.vocab {
-			return nil, fmt.Errorf("token %d: the model has tokens 0 to %d", t, e.vocab-1)
+			return nil, refusef("token %d: the model has tokens 0 to %d", t, e.vocab-1)
 		}
 	}
 	for id := range r.Bias {
 		if int(id) >= e.vocab {
-			return nil, fmt.Errorf("a bias for token %d: the model has tokens 0 to %d", id, e.vocab-1)
-		}
-	}
-	for _, stop := range r.Stop {
-		if stop == "" {
-			return nil, errors.New("an empty stop text would stop at once: leave it out")
+			return nil, refusef("a bias for token %d: the model has tokens 0 to %d", id, e.vocab-1)
 		}
 	}
 	most := e.plan.Context
@@ -85,11 +94,12 @@ func (e *Engine) request(r Request) (*request, error) {
 		most = n + min(r.MaxTokens, most-n)
 	}
 	own := &request{
-		Sequence:  schedule.Sequence{Tokens: tokens, Most: most, Priority: r.Priority},
+		Sequence:  schedule.Sequence{Tokens: slices.Clone(tokens), Most: most, Priority: r.Priority},
 		prompt:    n,
 		sampler:   r.Sampler,
 		greedy:    r.Sampler == nil && r.Sampling.Greedy(),
-		logProbs:  r.LogProbs,
+		logProbs:  r.LogProbs || r.TopLogProbs > 0,
+		top:       r.TopLogProbs,
 		ignoreEnd: r.IgnoreEnd,
 		writer:    text.NewWriter(tokenizer.Continue(e.tokenizer), r.Stop),
 		outbox:    newOutbox(),
@@ -97,7 +107,7 @@ func (e *Engine) request(r Request) (*request, error) {
 	if r.Sampler == nil {
 		var err error
 		if own.chooser, err = sampling.NewChooser(r.Sampling); err != nil {
-			return nil, err
+			return nil, requestError{err}
 		}
 	}
 	own.Owner, own.Want = own, e.want(own)

@@ -8,17 +8,43 @@ import (
 	"github.com/leat-dev/leat/pipeline"
 )
 
-// Option changes how an engine is made.
-type Option func(*config) error
+// Option is a setting of an engine: an option of this package, or a [pipeline.Option]
+// that says where the stages stand and how they run.
+//
+//	e, err := generate.Open(ctx, "model.gguf", pipeline.WithDevices("cuda:0,cpu"), generate.WithContext(8192))
+//
+// Two options of package pipeline have a meaning of their own here:
+//
+//   - [pipeline.WithBacklog] sets how many requests wait inside the engine for their
+//     turn. The caller of a request beyond that blocks, under its context, or gets
+//     [ErrBusy] from [Engine.TryStream]. The default is [pipeline.DefaultBacklog].
+//   - [pipeline.WithMaxWait] lets a batch wait for more rows until it has its part of
+//     what as many requests as [WithMaxSeqs] allows would give. The default is not to
+//     wait.
+//
+// Options that are for a [pipeline.Pipeline] only, such as [pipeline.WithInput], are
+// errors.
+type Option interface {
+	// EngineOption marks the options of both packages.
+	EngineOption()
+}
+
+// option is an option of this package.
+type option func(*config) error
+
+// EngineOption implements Option.
+func (option) EngineOption() {}
 
 type config struct {
 	context  int // 0: the model's, at most defaultContext
 	maxSeqs  int
-	backlog  int
 	kv       kernels.Type
 	kvMemory int64 // negative: what is left
-	maxWait  time.Duration
 	pipeline []pipeline.Option
+
+	// What the pipeline's options say of gathering.
+	maxWait time.Duration
+	backlog int
 }
 
 const (
@@ -27,89 +53,74 @@ const (
 )
 
 func newConfig(options []Option) (config, error) {
-	c := config{maxSeqs: 64, backlog: 1024, kv: kernels.F16, kvMemory: -1}
+	c := config{maxSeqs: 64, kv: kernels.F16, kvMemory: -1}
 	for _, o := range options {
-		if err := o(&c); err != nil {
-			return c, err
+		switch o := o.(type) {
+		case pipeline.Option:
+			c.pipeline = append(c.pipeline, o)
+		case option:
+			if err := o(&c); err != nil {
+				return c, err
+			}
+		default:
+			return c, fmt.Errorf("a %T is no option of package generate or pipeline", o)
 		}
 	}
 	return c, nil
 }
 
-// WithPipeline passes options on to the pipeline: devices, packing, batch sizes.
-func WithPipeline(options ...pipeline.Option) Option {
-	return func(c *config) error { c.pipeline = append(c.pipeline, options...); return nil }
+// gather takes over what the pipeline's options say of gathering.
+func (c *config) gather(s *pipeline.Site) error {
+	g, err := s.Gathering()
+	c.maxWait, c.backlog = g.MaxWait, g.Backlog
+	return err
 }
 
-// WithContext sets the longest sequence, prompt and continuation together, in
-// tokens. The default is the model's own length, at most 4096. More than the
-// model's own is allowed; the text then gets worse.
+// WithContext sets the length of the longest sequence, prompt and continuation
+// together, in tokens. The default is the length that the model was trained for, at
+// most 4096. A longer one is allowed; the text then gets worse.
 func WithContext(tokens int) Option {
-	return func(c *config) error {
+	return option(func(c *config) error {
 		if tokens < 1 || tokens > mostContext {
 			return fmt.Errorf("context of %d tokens: it may be from 1 to %d", tokens, mostContext)
 		}
 		c.context = tokens
 		return nil
-	}
+	})
 }
 
-// WithMaxSeqs sets how many requests run at once; others wait. The default is 64.
+// WithMaxSeqs sets how many requests run at the same time; others wait. The default is
+// 64.
 func WithMaxSeqs(n int) Option {
-	return func(c *config) error {
+	return option(func(c *config) error {
 		if n < 1 || n > 1<<16 {
 			return fmt.Errorf("%d sequences at once: it may be from 1 to %d", n, 1<<16)
 		}
 		c.maxSeqs = n
 		return nil
-	}
+	})
 }
 
-// WithBacklog sets how many requests may wait for their turn inside the engine.
-// A caller beyond that blocks in its own call, under its context. The default
-// is 1024.
-func WithBacklog(n int) Option {
-	return func(c *config) error {
-		if n < 1 {
-			return fmt.Errorf("a backlog of %d requests: it must be at least 1", n)
-		}
-		c.backlog = n
-		return nil
-	}
-}
-
-// WithKV sets how keys and values are stored: F32, F16 (the default) or Q8_0.
+// WithKV sets the type in which keys and values are stored: F32, F16 (the default) or
+// Q8_0.
 func WithKV(t kernels.Type) Option {
-	return func(c *config) error {
+	return option(func(c *config) error {
 		if t != kernels.F32 && t != kernels.F16 && t != kernels.Q8_0 {
 			return fmt.Errorf("key/value cache of %v: it may be F32, F16 or Q8_0", t)
 		}
 		c.kv = t
 		return nil
-	}
+	})
 }
 
-// WithKVMemory sets the bytes for keys and values on all devices together. The
-// default is what is left, at most what all sequences at full length need.
+// WithKVMemory sets how many bytes keys and values take on all devices together. The
+// default is the memory that is left, at most what all sequences at full length need.
 func WithKVMemory(bytes int64) Option {
-	return func(c *config) error {
+	return option(func(c *config) error {
 		if bytes < 0 {
 			return fmt.Errorf("key/value memory of %d bytes", bytes)
 		}
 		c.kvMemory = bytes
 		return nil
-	}
-}
-
-// WithMaxWait lets a batch wait up to d for more rows, until it has its share of
-// what as many requests as WithMaxSeqs allows would give. The default is not to
-// wait.
-func WithMaxWait(d time.Duration) Option {
-	return func(c *config) error {
-		if d < 0 {
-			return fmt.Errorf("max wait of %v", d)
-		}
-		c.maxWait = d
-		return nil
-	}
+	})
 }

@@ -14,8 +14,9 @@ type step struct {
 	ask    bool
 }
 
-// outbox hands a sequence's steps to its caller. The engine never waits for the
-// caller: the outbox takes as many steps as a sequence may have.
+// outbox hands a request's steps to its caller. The engine never waits for the caller:
+// once mostSteps of a request wait there, the engine does not continue the request until
+// its caller has taken them.
 type outbox struct {
 	mu     sync.Mutex
 	steps  []step
@@ -26,9 +27,19 @@ type outbox struct {
 
 func newOutbox() outbox { return outbox{signal: make(chan struct{}, 1)} }
 
-// put adds a step, and returns when that was. Whoever puts calls wake afterwards.
+// full reports whether as many steps wait as may.
+func (o *outbox) full() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.steps) >= mostSteps
+}
+
+// put adds a step, and returns the time at which the step was made: now, unless it says
+// so itself. Whoever puts calls wake afterwards.
 func (o *outbox) put(t step) time.Time {
-	t.At = time.Now()
+	if t.At.IsZero() {
+		t.At = time.Now()
+	}
 	o.mu.Lock()
 	o.steps = append(o.steps, t)
 	o.mu.Unlock()

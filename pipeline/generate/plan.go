@@ -69,6 +69,9 @@ func NewPlan(ctx context.Context, m *model.Model, options ...Option) (*Plan, err
 	if p.site, err = pipeline.Survey(ctx, m.Layers, c.pipeline...); err != nil {
 		return nil, err
 	}
+	if err := p.config.gather(p.site); err != nil {
+		return nil, err
+	}
 	if err := p.place(ctx); err != nil {
 		return nil, p.waysOut(ctx, err)
 	}

@@ -62,7 +62,7 @@ func TestPlanIsWhatDevicesHold(t *testing.T) {
 			t.Run(name+" on "+devices, func(t *testing.T) {
 				m, err := model.Parse(name, data)
 				require.NoError(t, err)
-				e, err := generate.New(t.Context(), m, on(stagetest.Devices(t, devices), pipeline.WithMaxBatch(64)), generate.WithMaxSeqs(8))
+				e, err := generate.New(t.Context(), m, on(stagetest.Devices(t, devices)), pipeline.WithMaxBatch(64), generate.WithMaxSeqs(8))
 				require.NoError(t, err)
 				defer func() { assert.NoError(t, e.Close()) }()
 				want := float64(planned(e.Plan()))
@@ -145,7 +145,7 @@ func TestNoFitSaysWhatWould(t *testing.T) {
 	m, err := model.Parse("m", gguftest.Llama{Type: gguf.Type(8), Vocab: 1000, Width: 256, Heads: 4, KVHeads: 4, Blocks: 4, Context: 4096}.Build())
 	require.NoError(t, err)
 	for _, budget := range []string{"12MiB", "8MiB"} {
-		_, err = generate.NewPlan(t.Context(), m, on("cpu="+budget, pipeline.WithMaxBatch(32)))
+		_, err = generate.NewPlan(t.Context(), m, on("cpu="+budget), pipeline.WithMaxBatch(32))
 		var short *generate.NoFitError
 		require.ErrorAs(t, err, &short)
 		assert.ErrorIs(t, err, packer.ErrNoFit)
@@ -154,7 +154,7 @@ func TestNoFitSaysWhatWould(t *testing.T) {
 		require.NotEmpty(t, short.Ways, err)
 		require.LessOrEqual(t, len(short.Ways), 3)
 		for _, w := range short.Ways {
-			options := []generate.Option{on("cpu="+budget, pipeline.WithMaxBatch(32))}
+			options := []generate.Option{on("cpu=" + budget), pipeline.WithMaxBatch(32)}
 			n, _ := strconv.Atoi(w.Value)
 			switch w.Setting {
 			case generate.SettingContext:
@@ -177,7 +177,7 @@ func TestNoFitSaysWhatWould(t *testing.T) {
 // planFor plans a model on imagined devices; nil: it doesn't fit.
 func planFor(t *testing.T, m *model.Model, list string, options ...generate.Option) *generate.Plan {
 	t.Helper()
-	p, err := generate.NewPlan(t.Context(), m, append(options, generate.WithPipeline(pipeline.WithImagined(list), pipeline.WithMaxBatch(16)))...)
+	p, err := generate.NewPlan(t.Context(), m, append(options, pipeline.WithImagined(list), pipeline.WithMaxBatch(16))...)
 	if errors.Is(err, packer.ErrNoFit) {
 		return nil
 	}
@@ -256,9 +256,9 @@ func TestPlanningIsNearLinear(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = generate.NewPlan(ctx, m, generate.WithPipeline(pipeline.WithImagined("cpu,cpu")))
+	_, err = generate.NewPlan(ctx, m, pipeline.WithImagined("cpu,cpu"))
 	assert.ErrorIs(t, err, context.Canceled)
-	_, err = generate.NewPlan(ctx, m, generate.WithPipeline(pipeline.WithImagined("cpu=1KiB")))
+	_, err = generate.NewPlan(ctx, m, pipeline.WithImagined("cpu=1KiB"))
 	assert.ErrorIs(t, err, context.Canceled)
 }
 

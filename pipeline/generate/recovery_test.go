@@ -29,7 +29,7 @@ func TestAnEngineRecoversByItself(t *testing.T) {
 				}
 				return nil
 			}
-		}, generate.WithContext(64), generate.WithPipeline(pipeline.WithFailureLimit(2)))
+		}, generate.WithContext(64), pipeline.WithFailureLimit(2))
 		ask := generate.Request{Tokens: []int32{3, 1, 4}, MaxTokens: 8, IgnoreEnd: true}
 		want, err := e.Generate(t.Context(), ask)
 		require.NoError(t, err)
@@ -44,7 +44,7 @@ func TestAnEngineRecoversByItself(t *testing.T) {
 			<-time.After(10 * time.Millisecond) // the engine's own row
 			_, err = e.Generate(t.Context(), ask)
 			require.ErrorIs(t, err, pipeline.ErrFailing)
-			assert.Zero(t, e.Counts().Routes)
+			assert.Zero(t, e.Stats().Routes)
 			<-time.After(5 * time.Second) // two tries that fail
 			_, err = e.Generate(t.Context(), ask)
 			require.ErrorIs(t, err, pipeline.ErrFailing)
@@ -54,7 +54,7 @@ func TestAnEngineRecoversByItself(t *testing.T) {
 			got, err := e.Generate(t.Context(), ask)
 			require.NoError(t, err)
 			assert.Equal(t, want.Tokens, got.Tokens)
-			n := e.Counts()
+			n := e.Stats()
 			assert.Equal(t, 1, n.Routes)
 			assert.Zero(t, n.Running)
 			assert.Equal(t, n.Pages, n.FreePages)

@@ -40,7 +40,7 @@ func TestReplicasGiveTheSameTexts(t *testing.T) {
 	}
 	for _, devices := range []string{"cpu:0|cpu:1,cpu", "cpu:0|cpu:1", "cpu,cpu:0|cpu:1,cpu"} {
 		e := tale(t, on(stagetest.OneKind(t, devices)))
-		require.Equal(t, 2, e.Counts().Routes)
+		require.Equal(t, 2, e.Stats().Routes)
 		var wait sync.WaitGroup
 		for i := range stagetest.Fewer(16) {
 			wait.Go(func() {
@@ -50,7 +50,7 @@ func TestReplicasGiveTheSameTexts(t *testing.T) {
 			})
 		}
 		wait.Wait()
-		n := e.Counts()
+		n := e.Stats()
 		assert.Equal(t, n.Pages, n.FreePages)
 	}
 }
@@ -96,7 +96,7 @@ func TestAReplicaThatFailsLosesNothing(t *testing.T) {
 		t.Skip("both replicas stand on one device")
 	}
 	m.Layers[1] = layer
-	e, err := generate.New(t.Context(), m, on(list, pipeline.WithFailureLimit(3)))
+	e, err := generate.New(t.Context(), m, on(list), pipeline.WithFailureLimit(3))
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, e.Close()) }()
 	want := map[int]generate.Result{}
@@ -122,7 +122,7 @@ func TestAReplicaThatFailsLosesNothing(t *testing.T) {
 		assert.NoError(t, err)
 		assert.Equal(t, want[2], got)
 	}
-	n := e.Counts()
+	n := e.Stats()
 	t.Logf("%+v", n)
 	assert.Positive(t, n.Moved)
 	assert.Equal(t, n.Pages, n.FreePages)
@@ -142,7 +142,7 @@ func TestAStageThatAlwaysFails(t *testing.T) {
 		return m, layer, bad
 	}
 	m, layer, _ := build(t)
-	e, err := generate.New(t.Context(), m, on(list, pipeline.WithFailureLimit(3)))
+	e, err := generate.New(t.Context(), m, on(list), pipeline.WithFailureLimit(3))
 	require.NoError(t, err)
 	for range 10 {
 		_, err := e.Generate(t.Context(), generate.Request{Tokens: []int32{1, 13}})
@@ -162,13 +162,13 @@ func TestAStageThatAlwaysFails(t *testing.T) {
 	var at *stage.Error
 	require.ErrorAs(t, err, &at, "it says where")
 	assert.Equal(t, "block 1", at.Layer)
-	assert.Zero(t, e.Counts().Routes)
+	assert.Zero(t, e.Stats().Routes)
 	require.NoError(t, e.Close())
 }
 
-// Draining, each request that was taken comes to its end, the others are refused
-// before they begin.
-func TestDrain(t *testing.T) {
+// Shutdown waits for each request that was accepted; the others are refused before they
+// begin.
+func TestShutdown(t *testing.T) {
 	m := parse(t)
 	e, err := generate.New(t.Context(), m, on(stagetest.Devices(t, "cpu/2")), generate.WithMaxSeqs(2))
 	require.NoError(t, err)
@@ -194,22 +194,46 @@ func TestDrain(t *testing.T) {
 		})
 	}
 	<-begun
-	require.NoError(t, e.Drain(t.Context()))
+	require.NoError(t, e.Err())
+	require.NoError(t, e.Shutdown(t.Context()))
+	require.ErrorIs(t, e.Err(), generate.ErrClosed)
 	wait.Wait()
 	assert.Positive(t, whole.Load())
 	assert.EqualValues(t, 6, whole.Load()+refused.Load())
 	_, err = e.Generate(t.Context(), generate.Request{Prompt: "x"})
 	assert.ErrorIs(t, err, generate.ErrClosed)
-
-	e, err = generate.New(t.Context(), parse(t), on(stagetest.Devices(t, "cpu")))
-	require.NoError(t, err)
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	for range e.Stream(t.Context(), generate.Request{Prompt: "Once", IgnoreEnd: true}) {
-		assert.ErrorIs(t, e.Drain(ended), context.Canceled, "a drain that may not wait ends what runs")
-		break
-	}
+	require.NoError(t, e.Shutdown(t.Context()))
 	require.NoError(t, e.Close())
+}
+
+// A Shutdown whose context ends returns. The requests go on until they end, or Close
+// ends them.
+func TestShutdownThatMayNotWait(t *testing.T) {
+	for _, closes := range []bool{false, true} {
+		e, err := generate.New(t.Context(), parse(t), on(stagetest.Devices(t, "cpu")))
+		require.NoError(t, err)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		n, failed := 0, error(nil)
+		for _, err := range e.Stream(t.Context(), generate.Request{Prompt: "Once", IgnoreEnd: true}) {
+			if n++; n == 1 {
+				assert.ErrorIs(t, e.Shutdown(ended), context.Canceled)
+				_, err := e.Generate(t.Context(), generate.Request{Prompt: "x"})
+				assert.ErrorIs(t, err, generate.ErrClosed)
+				if closes {
+					assert.NoError(t, e.Close())
+				}
+			}
+			failed = err
+		}
+		if closes {
+			assert.True(t, failed == nil || errors.Is(failed, generate.ErrClosed), "%v", failed)
+		} else {
+			assert.NoError(t, failed)
+			assert.Greater(t, n, 100)
+		}
+		assert.NoError(t, e.Shutdown(t.Context()))
+	}
 }
 
 // samples is a caller's sampler.
@@ -267,7 +291,7 @@ func TestSamplerThatEndsTheGoroutine(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	assert.EqualValues(t, 1, e.Totals().Cancelled)
+	assert.EqualValues(t, 1, e.Stats().Cancelled)
 	_, err = e.Generate(t.Context(), generate.Request{Prompt: "x", MaxTokens: 3})
 	assert.NoError(t, err)
 	require.NoError(t, e.Close())
@@ -294,7 +318,7 @@ func TestSamplersThatTakeTheirTime(t *testing.T) {
 		require.NoError(t, err)
 	}
 	_, err = e.Generate(t.Context(), generate.Request{Prompt: "Once", MaxTokens: 3, Sampler: samples(func([]float32) (int32, error) {
-		_ = e.Counts()
+		_ = e.Stats()
 		inner, err := e.Generate(t.Context(), generate.Request{Prompt: "Lily", MaxTokens: 2})
 		if err != nil {
 			return 0, err
@@ -321,7 +345,7 @@ func TestSlowReaderOfLogitsYields(t *testing.T) {
 		}
 	}
 	assert.Len(t, rows, 128)
-	assert.Positive(t, e.Counts().Yields)
+	assert.Positive(t, e.Stats().Preempted)
 	again := logits(t, e, make([]int32, 128))
 	assert.Equal(t, again, slices.Concat(rows...))
 }

@@ -4,30 +4,95 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/leat-dev/leat/pipeline"
 	"github.com/leat-dev/leat/pipeline/generate/sampling"
 )
 
 // Sampling says how a token is drawn from the model's logits; see package sampling.
+// The zero value always takes the most likely token.
 type Sampling = sampling.Params
+
+// DefaultSampling returns the sampling of the leat command where its flags don't say
+// otherwise, but for the seed, which is 0.
+func DefaultSampling() Sampling {
+	return Sampling{Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05, RepeatPenalty: 1}
+}
 
 // Sampler draws the tokens of one request in place of Sampling. It runs on the
 // goroutine that takes the request's tokens, so one that takes long, or blocks, or
-// panics, delays or ends its own request alone, and it may call the engine.
+// panics, delays or ends its own request alone, and it may call the engine. What it is
+// lent are copies: one that writes to them, or appends, changes nobody's results.
 type Sampler = sampling.Sampler
+
+// TokenLogProb is a token with the natural logarithm of its probability.
+type TokenLogProb = sampling.TokenLogProb
 
 // Request is a text to continue.
 type Request struct {
-	Prompt    string   // tokenized as the model wants it, with a beginning-of-text token
-	Tokens    []int32  // instead of Prompt, if not nil: exactly these tokens
-	MaxTokens int      // most tokens to add; 0: as many as the context holds
-	Stop      []string // texts that end the continuation; they aren't part of it
-	IgnoreEnd bool     // goes on past tokens that end a text, for measurements
-	LogProbs  bool     // each Token has its LogProb
-	Priority  int      // higher goes first; among equals, who came first
-	Sampling
-	Sampler Sampler // instead of Sampling, if not nil; for this request alone
+	// Prompt is the text to continue. The tokenizer adds the tokens that the model
+	// wants before a text. Alternatively Tokens, if it is not nil, are exactly the
+	// tokens to continue; Prompt must be empty then.
+	Prompt string
+	Tokens []int32
+
+	MaxTokens int      // how many tokens to add at most; 0: as many as the context holds
+	Stop      []string // texts that end the continuation, and aren't part of it
+	IgnoreEnd bool     // go on past tokens that end a text, for measurements
+
+	// LogProbs asks for the log-probability of each token, TopLogProbs for so many of
+	// the most likely tokens with theirs, at each token; see Token.
+	LogProbs    bool
+	TopLogProbs int
+
+	Priority int // requests of a higher priority go first; of equal ones, the earlier
+
+	Sampling         // how tokens are drawn
+	Sampler  Sampler // draws them in place of Sampling, if it is not nil; it serves this request alone
+}
+
+// Limits of a request.
+const (
+	MaxStops       = 1024     // stop texts
+	MaxStopBytes   = 64 << 10 // of all stop texts together
+	MaxTopLogProbs = 128      // alternatives at each token
+)
+
+// Check returns an error that wraps [ErrRequest] if the request can't be right for any
+// model. An engine checks its requests itself. It also finds what its own model doesn't
+// allow: tokens that are not in the vocabulary, and prompts beyond the context.
+func (r Request) Check() error {
+	if err := r.check(); err != nil {
+		return requestError{err}
+	}
+	return nil
+}
+
+func (r *Request) check() error {
+	switch {
+	case r.Tokens != nil && r.Prompt != "":
+		return errors.New("a request with Prompt and Tokens: it may have one of them")
+	case r.MaxTokens < 0:
+		return fmt.Errorf("%d tokens to add: it may not be negative", r.MaxTokens)
+	case r.TopLogProbs < 0 || r.TopLogProbs > MaxTopLogProbs:
+		return fmt.Errorf("the %d most likely tokens: there may be from 0 to %d", r.TopLogProbs, MaxTopLogProbs)
+	case len(r.Stop) > MaxStops:
+		return fmt.Errorf("%d stop texts: a request may have up to %d", len(r.Stop), MaxStops)
+	}
+	bytes := 0
+	for i, stop := range r.Stop {
+		bytes += len(stop)
+		switch {
+		case stop == "":
+			return errors.New("an empty stop text would stop at once: leave it out")
+		case bytes > MaxStopBytes:
+			return fmt.Errorf("stop texts of more than %d bytes together", MaxStopBytes)
+		case !utf8.ValidString(stop):
+			return fmt.Errorf("stop text %d is not valid UTF-8, and would never come", i)
+		}
+	}
+	return r.Sampling.Check()
 }
 
 // Finish says why a continuation ended.
@@ -35,23 +100,30 @@ type Finish string
 
 // The ways to end.
 const (
-	Stop      Finish = "stop"      // the model ended, or a stop text came
-	Length    Finish = "length"    // MaxTokens, or the context, was reached
+	Stop      Finish = "stop"      // the model ended the text, or a stop text came
+	Length    Finish = "length"    // MaxTokens, or the end of the context, was reached
 	Cancelled Finish = "cancelled" // the caller's context ended
 	Failed    Finish = "error"     // the error says what happened
 )
 
-// Token is one step of a continuation. Text is what can be shown now: it may be
-// empty, and hold what earlier tokens began; it is always whole characters. The
-// last step has a Finish and no new token: its ID is -1.
+// Token is one step of a continuation.
 type Token struct {
-	ID     int32
-	Text   string
-	Finish Finish
-	// LogProb is the natural logarithm of the token's probability by the model's
-	// own logits, before Sampling changes them; where the request asks for it.
+	ID int32 // -1 in the last step, which has a Finish and no new token
+
+	// Text is what can be shown now. It may be empty, and it may contain what earlier
+	// tokens began; it always consists of whole characters.
+	Text string
+
+	Finish Finish // why the continuation ended; "" in all steps but the last
+
+	// LogProb is the natural logarithm of the token's probability by the model's own
+	// logits, before Sampling changes them. Top are the most likely tokens at this
+	// place, the most likely one first, by the same logits. The request asks for them
+	// with LogProbs and TopLogProbs. The slice is the caller's.
 	LogProb float64
-	At      time.Time // when it was made; its caller may get it later
+	Top     []TokenLogProb
+
+	At time.Time // when the token was made, which may be earlier than it is yielded
 }
 
 // Result is a whole continuation.
@@ -62,12 +134,30 @@ type Result struct {
 	Finish Finish
 }
 
-// ErrClosed says that the engine has been closed.
-var ErrClosed = pipeline.ErrClosed
+var (
+	// ErrRequest is wrapped by the errors that are the caller's mistake: of a request
+	// that the same engine would refuse each time.
+	ErrRequest = errors.New("invalid request")
 
-// ErrTooLong says that a request can't fit the engine's context.
-var ErrTooLong = errors.New("input is longer than the context")
+	// ErrTooLong says that a request doesn't fit the engine's context. It is an
+	// ErrRequest.
+	ErrTooLong error = requestError{errors.New("input is longer than the context")}
 
-func tooLong(tokens, context int) error {
-	return fmt.Errorf("%w: %d tokens, the context holds %d: shorten it or raise the context (--ctx)", ErrTooLong, tokens, context)
+	// ErrBusy says that as many requests wait as may; see pipeline.WithBacklog.
+	ErrBusy = pipeline.ErrBusy
+
+	// ErrClosed says that the engine has been closed or shut down.
+	ErrClosed = pipeline.ErrClosed
+)
+
+// requestError is an error that is an ErrRequest without saying so in its text.
+type requestError struct{ error }
+
+func (e requestError) Is(target error) bool { return target == ErrRequest }
+func (e requestError) Unwrap() error        { return e.error }
+
+func refusef(format string, args ...any) error { return requestError{fmt.Errorf(format, args...)} }
+
+func tooLong(atLeast string, tokens, context int) error {
+	return fmt.Errorf("%w: %s%d tokens, the context holds %d: shorten it, or open the engine with a longer context", ErrTooLong, atLeast, tokens, context)
 }

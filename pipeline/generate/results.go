@@ -31,6 +31,7 @@ func (e *Engine) finished(b *stage.Batch) {
 	f := b.Tag.(*flight)
 	err := b.Err()
 	e.mu.Lock()
+	defer e.leave()
 	if err != nil {
 		for _, s := range e.schedule.Failed(&f.Batch) {
 			e.end(s.Owner.(*request), Failed, err)
@@ -49,7 +50,6 @@ func (e *Engine) finished(b *stage.Batch) {
 	}
 	e.line.Release(b)
 	e.step()
-	e.unlock()
 }
 
 // wanted reports whether there are rows of results that somebody wants.
@@ -116,8 +116,12 @@ func (e *Engine) token(r *request, id int32, logits []float32, err error) outcom
 	}
 	text, stopped := r.writer.Add(id)
 	o := outcome{step: step{Token: Token{ID: id, Text: text}}}
-	if r.logProbs && sampling.ArgMax(logits) >= 0 { // a sampler may have changed them
-		o.step.LogProb = sampling.LogProb(logits, id)
+	if r.logProbs {
+		p := sampling.NewLogProbs(logits)
+		o.step.LogProb = p.Of(id)
+		if r.top > 0 {
+			o.step.Top = p.Top(make([]TokenLogProb, 0, r.top), r.top)
+		}
 	}
 	switch {
 	case stopped:
@@ -160,8 +164,24 @@ func (e *Engine) accept(r *request, o *outcome) {
 	case o.finish != "":
 		e.measures.wrote(r, e.hand(r, o.step))
 		e.end(r, o.finish, nil)
+	case r.outbox.full():
+		// The scheduler doesn't continue the request before it has got the token.
+		held := *o
+		held.step.At = time.Now()
+		r.held = &held
 	case e.schedule.Append(&r.Sequence, o.step.ID):
 		e.measures.wrote(r, e.hand(r, o.step))
+	}
+}
+
+// resume continues a request that waited until its caller had taken its tokens.
+func (e *Engine) resume(r *request) {
+	e.mu.Lock()
+	defer e.leave()
+	if held := r.held; held != nil && !r.ended {
+		r.held = nil
+		e.accept(r, held)
+		e.step()
 	}
 }
 
@@ -178,8 +198,9 @@ func (e *Engine) end(r *request, finish Finish, err error) {
 	if r.ended {
 		return
 	}
-	r.ended = true
+	r.ended, r.held = true, nil
 	delete(e.live, r)
+	e.blocked.remove(r)
 	e.measures.ended(r, finish)
 	e.schedule.Remove(&r.Sequence)
 	if err == nil {
@@ -199,27 +220,31 @@ func (e *Engine) end(r *request, finish Finish, err error) {
 // ask has the caller's own sampler draw a request's next token, on the goroutine that
 // takes the request's steps. What goes wrong in it ends the request alone.
 func (e *Engine) ask(r *request) {
-	id, err := sample(r.sampler, r.logits, r.Tokens)
+	id, err := r.sample()
 	o := e.token(r, id, r.logits, err)
 	e.mu.Lock()
+	defer e.leave()
 	if !r.ended {
 		e.accept(r, &o)
 		e.step()
 	}
-	e.unlock()
 }
 
-// sample calls a caller's sampler with memory of the request's own.
-func sample(s Sampler, logits []float32, tokens []int32) (id int32, err error) {
+// sample calls the caller's sampler with copies of the logits and the tokens. The tokens
+// are the scheduler's: other requests' pages are found by them.
+func (r *request) sample() (id int32, err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			err = fmt.Errorf("the sampler panicked: %v", value)
 		}
 	}()
-	if sampling.ArgMax(logits) < 0 {
+	if sampling.ArgMax(r.logits) < 0 {
 		return -1, nil
 	}
-	id, err = s.Sample(slices.Clip(logits), slices.Clip(tokens))
+	logits := append(r.lent.logits[:0], r.logits...)
+	tokens := append(r.lent.tokens, r.Tokens[len(r.lent.tokens):]...)
+	r.lent = lent{logits, tokens}
+	id, err = r.sampler.Sample(slices.Clip(logits), slices.Clip(tokens))
 	if err == nil && (id < 0 || int(id) >= len(logits)) {
 		err = fmt.Errorf("the sampler chose token %d: the model has tokens 0 to %d", id, len(logits)-1)
 	}

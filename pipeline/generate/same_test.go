@@ -81,7 +81,7 @@ func sameLogits(t *testing.T, m *model.Model, kv kernels.Type, settings []settin
 	var want []float32
 	for _, c := range settings {
 		name := fmt.Sprintf("%s, batches of %d, among %d", c.devices, c.maxBatch, c.company)
-		options := []generate.Option{generate.WithKV(kv), generate.WithMaxSeqs(16), on(stagetest.OneKind(t, c.devices), pipeline.WithMaxBatch(c.maxBatch))}
+		options := []generate.Option{generate.WithKV(kv), generate.WithMaxSeqs(16), on(stagetest.OneKind(t, c.devices)), pipeline.WithMaxBatch(c.maxBatch)}
 		e, err := generate.New(t.Context(), m, options...)
 		require.NoError(t, err, name)
 		var others sync.WaitGroup

@@ -74,7 +74,7 @@ func (l line) on() generate.Option {
 		}
 		places = append(places, strings.Join(replicas, "|"))
 	}
-	return generate.WithPipeline(pipeline.WithDevices(strings.Join(places, ",")))
+	return pipeline.WithDevices(strings.Join(places, ","))
 }
 
 // imitate returns a model with a layer for each stage of l, which change, if it

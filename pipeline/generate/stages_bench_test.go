@@ -80,12 +80,12 @@ type placement struct {
 }
 
 func (p *placement) open(b *testing.B, m *model.Model) {
-	var more []pipeline.Option
+	more := []generate.Option{on(p.devices)}
 	if p.inflight > 0 {
 		more = append(more, pipeline.WithInFlight(p.inflight))
 	}
 	var err error
-	if p.engine, err = generate.New(b.Context(), m, on(p.devices, more...)); err != nil {
+	if p.engine, err = generate.New(b.Context(), m, more...); err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { p.engine.Close() })
@@ -120,7 +120,7 @@ func (p *placement) median() float64 {
 // batch is how long a batch took on average, in all stages together.
 func (p *placement) batch() float64 {
 	var busy float64
-	stats := p.engine.Stats()
+	stats := p.engine.Stats().Stages
 	for _, s := range stats {
 		busy += s.Busy.Seconds()
 	}
@@ -130,7 +130,7 @@ func (p *placement) batch() float64 {
 // share is the slowest stage's part of the time of all.
 func (p *placement) share() float64 {
 	var sum, slowest float64
-	for _, s := range p.engine.Stats() {
+	for _, s := range p.engine.Stats().Stages {
 		sum += s.Busy.Seconds()
 		slowest = max(slowest, s.Busy.Seconds())
 	}

@@ -2,6 +2,8 @@ package generate
 
 import (
 	"context"
+	"fmt"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -89,14 +91,19 @@ func (e *Engine) submit(b *stage.Batch) {
 func (e *Engine) send() {
 	for b := range e.outgoing {
 		err := e.line.Submit(context.Background(), b)
-		e.mu.Lock()
-		e.sending = false
-		if err != nil {
-			e.lost(b, err)
-		}
-		e.step()
-		e.unlock()
+		e.sent(b, err)
 	}
+}
+
+// sent deals with a batch that the sender has sent, or could not send.
+func (e *Engine) sent(b *stage.Batch, err error) {
+	e.mu.Lock()
+	defer e.leave()
+	e.sending = false
+	if err != nil {
+		e.lost(b, err)
+	}
+	e.step()
 }
 
 // lost deals with a batch that could not be sent. The engine is locked.
@@ -111,30 +118,41 @@ func (e *Engine) lost(b *stage.Batch, err error) {
 // unblock lets requests into the scheduler that wait because the backlog is full. The
 // engine is locked.
 func (e *Engine) unblock() {
-	for len(e.blocked) > 0 && e.schedule.Waiting() < e.plan.config.backlog {
-		r := e.blocked[0]
-		e.blocked[0] = nil
-		e.blocked = e.blocked[1:]
-		if !r.ended {
-			e.admit(r)
-		}
-	}
-	if len(e.blocked) == 0 {
-		e.blocked = nil
+	for e.blocked.n > 0 && e.schedule.Waiting() < e.plan.config.backlog {
+		e.admit(e.blocked.pop())
 	}
 }
 
 // proceed is step for whoever has not locked the engine.
 func (e *Engine) proceed() {
 	e.mu.Lock()
+	defer e.leave()
 	e.step()
+}
+
+// leave unlocks the engine at the end of a function that may have called step, as a
+// deferred call. Step tells observers of batches. If one of them panics, on whatever
+// goroutine, nobody knows what the engine's state is worth: so the program ends, also
+// where the goroutine is that of a caller who recovers panics, as net/http does.
+func (e *Engine) leave() {
+	if value := recover(); value != nil {
+		crash(value)
+	}
 	e.unlock()
+}
+
+// crash ends the program with a panic that nobody can recover.
+func crash(value any) {
+	trace := debug.Stack()
+	go panic(fmt.Sprintf("generate: %v\n\n%s", value, trace))
+	select {}
 }
 
 // unlock unlocks the engine, and then wakes the callers that have something to take.
 // They are woken last, because to wake a goroutine takes longer than all else that is
 // done for a token, and the stages wait for the batch and not for the callers.
 func (e *Engine) unlock() {
+	e.measures.present.set(e.schedule.Counts(), e.blocked.n)
 	wakes := e.wakes
 	if len(wakes) == 0 {
 		e.mu.Unlock()
@@ -181,7 +199,7 @@ func (w *wait) stop() {
 // sent by a route that does not work, and while no route works no request is taken.
 func (e *Engine) changed(route int) {
 	e.mu.Lock()
-	defer e.unlock()
+	defer e.leave()
 	err := e.line.RouteErr(route)
 	switch {
 	case err != nil && !e.failing[route]:

@@ -3,7 +3,6 @@ package generate
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"strings"
 	"time"
@@ -12,13 +11,32 @@ import (
 	"github.com/leat-dev/leat/pipeline/generate/schedule"
 )
 
-// Stream continues a request's prompt, step by step as it is written. The last
-// step has a Finish. An error is the last thing yielded: a request that can't
-// be taken (ErrTooLong), ctx's end, a failure in a stage (*stage.Error), or
-// ErrClosed. Breaking off the loop cancels the request.
+// Stream continues a request's prompt and yields the tokens as they are made. The last
+// step has a Finish and no token. If the request fails, the error is the last thing that
+// is yielded:
 //
-// It blocks while the engine's backlog is full.
+//   - an error that wraps [ErrRequest] if the request is wrong, [ErrTooLong] among them;
+//   - ctx's error when ctx ends, which cancels the request;
+//   - [ErrClosed] if the engine was closed or shut down;
+//   - an error that wraps a [*stage.Error] if a stage failed;
+//   - an error that wraps [pipeline.ErrFailing] while all batches fail.
+//
+// The request begins when the loop does. To leave the loop cancels it. Stream blocks
+// while the engine's backlog is full; see [Engine.TryStream].
+//
+// A loop body that takes long holds up its own request alone: when some thousand tokens
+// wait for it, the request pauses, and others may get its pages meanwhile.
 func (e *Engine) Stream(ctx context.Context, r Request) iter.Seq2[Token, error] {
+	return e.stream(ctx, r, true)
+}
+
+// TryStream is Stream that doesn't wait for a place in the backlog: if the backlog is
+// full, it yields [ErrBusy].
+func (e *Engine) TryStream(ctx context.Context, r Request) iter.Seq2[Token, error] {
+	return e.stream(ctx, r, false)
+}
+
+func (e *Engine) stream(ctx context.Context, r Request, wait bool) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
 		s, err := e.request(r)
 		if err != nil {
@@ -29,7 +47,7 @@ func (e *Engine) Stream(ctx context.Context, r Request) iter.Seq2[Token, error] 
 			yield(Token{ID: -1, Finish: Length}, nil)
 			return
 		}
-		for step, err := range e.steps(ctx, s) {
+		for step, err := range e.steps(ctx, s, wait) {
 			if err != nil {
 				yield(failed(err), err)
 				return
@@ -48,19 +66,29 @@ func failed(err error) Token {
 	return Token{ID: -1, Finish: Failed}
 }
 
-// Generate continues a request's prompt to its end. With an error it returns
-// what was written until then.
+// Generate continues a request's prompt to its end. Its errors are those of
+// [Engine.Stream]; with an error it returns what was written until then.
 func (e *Engine) Generate(ctx context.Context, r Request) (Result, error) {
+	return e.generate(ctx, r, true)
+}
+
+// TryGenerate is Generate that doesn't wait for a place in the backlog: if the backlog
+// is full, it returns [ErrBusy].
+func (e *Engine) TryGenerate(ctx context.Context, r Request) (Result, error) {
+	return e.generate(ctx, r, false)
+}
+
+func (e *Engine) generate(ctx context.Context, r Request, wait bool) (Result, error) {
 	result := Result{Prompt: r.Tokens, Finish: Failed}
 	if r.Tokens == nil {
 		tokens, err := e.Tokens(r.Prompt)
 		if err != nil {
 			return result, err
 		}
-		r.Tokens, result.Prompt = tokens, tokens
+		r.Prompt, r.Tokens, result.Prompt = "", tokens, tokens
 	}
 	var text strings.Builder
-	for t, err := range e.Stream(ctx, r) {
+	for t, err := range e.stream(ctx, r, wait) {
 		text.WriteString(t.Text)
 		result.Text, result.Finish = text.String(), t.Finish
 		if err != nil {
@@ -73,17 +101,22 @@ func (e *Engine) Generate(ctx context.Context, r Request) (Result, error) {
 	return result, nil
 }
 
-// Logits yields the model's logits at each position of tokens, in order, each a
-// slice of the vocabulary's size that is the caller's.
+// Logits yields the model's logits at each position of tokens, in order: one float32 for
+// each token of the vocabulary, in a slice that is the caller's. Its errors are those of
+// [Engine.Stream]. A loop body that takes long holds up nobody else; some 64 rows are
+// computed ahead of it.
 func (e *Engine) Logits(ctx context.Context, tokens []int32) iter.Seq2[[]float32, error] {
 	return func(yield func([]float32, error) bool) {
-		s, err := e.request(Request{Tokens: append([]int32{}, tokens...)})
+		if tokens == nil {
+			tokens = []int32{} // not a prompt of text
+		}
+		s, err := e.request(Request{Tokens: tokens})
 		if err != nil {
 			yield(nil, err)
 			return
 		}
 		s.Window, s.Want, s.Most = mostScores, schedule.All, s.prompt
-		for step, err := range e.steps(ctx, s) {
+		for step, err := range e.steps(ctx, s, true) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -95,11 +128,11 @@ func (e *Engine) Logits(ctx context.Context, tokens []int32) iter.Seq2[[]float32
 	}
 }
 
-// Tokens returns a prompt's tokens, as a request has them. Text that is longer
-// than the context in any case is ErrTooLong before it is read.
+// Tokens returns a prompt's tokens, as a [Request] with that Prompt has them. Text that
+// is longer than the context in any case is [ErrTooLong], before it is read.
 func (e *Engine) Tokens(prompt string) ([]int32, error) {
 	if least := e.tokenizer.Least(prompt); least > e.plan.Context {
-		return nil, fmt.Errorf("%w: at least %d tokens, the context holds %d: shorten it or raise the context (--ctx)", ErrTooLong, least, e.plan.Context)
+		return nil, tooLong("at least ", least, e.plan.Context)
 	}
 	return e.tokenizer.Prompt(tokenizer.WithControl(prompt)), nil
 }
@@ -107,13 +140,15 @@ func (e *Engine) Tokens(prompt string) ([]int32, error) {
 // steps runs a request and yields its steps, and as the last thing its error. On the
 // goroutine that takes the steps it has the caller's own sampler draw the tokens, if
 // there is one.
-func (e *Engine) steps(ctx context.Context, r *request) iter.Seq2[step, error] {
+//
+// If wait is false and the backlog is full, the error is ErrBusy.
+func (e *Engine) steps(ctx context.Context, r *request, wait bool) iter.Seq2[step, error] {
 	return func(yield func(step, error) bool) {
 		if err := ctx.Err(); err != nil {
 			yield(step{}, err)
 			return
 		}
-		if err := e.begin(r); err != nil {
+		if err := e.begin(r, wait); err != nil {
 			yield(step{}, err)
 			return
 		}
@@ -123,6 +158,9 @@ func (e *Engine) steps(ctx context.Context, r *request) iter.Seq2[step, error] {
 		for more := true; more; {
 			var err error
 			steps, more, err = r.outbox.take(ctx, steps[:0])
+			if len(steps) >= mostSteps {
+				e.resume(r)
+			}
 			for _, s := range steps {
 				switch {
 				case ctx.Err() != nil:
@@ -146,24 +184,30 @@ func (e *Engine) steps(ctx context.Context, r *request) iter.Seq2[step, error] {
 	}
 }
 
-// begin hands a request to the scheduler, or has it wait where the backlog is full.
-func (e *Engine) begin(r *request) error {
+// begin hands a request to the scheduler, or has it wait where the backlog is full. If
+// it may not wait, that is ErrBusy.
+func (e *Engine) begin(r *request, wait bool) error {
 	r.moments.asked = time.Now()
 	e.mu.Lock()
-	defer e.unlock()
-	if e.drained {
+	defer e.leave()
+	if e.refuses {
 		return ErrClosed
 	}
-	e.live[r] = struct{}{}
-	e.measures.arrived(r)
 	if err := e.line.Err(); err != nil {
+		e.measures.arrived(r)
 		e.end(r, Failed, err)
 		return nil
 	}
-	if len(e.blocked) == 0 && e.schedule.Waiting() < e.plan.config.backlog {
+	room := e.blocked.n == 0 && e.schedule.Waiting() < e.plan.config.backlog
+	if !room && !wait {
+		return ErrBusy
+	}
+	e.live[r] = struct{}{}
+	e.measures.arrived(r)
+	if room {
 		e.admit(r)
 	} else {
-		e.blocked = append(e.blocked, r)
+		e.blocked.push(r)
 	}
 	e.step()
 	return nil
@@ -179,19 +223,19 @@ func (e *Engine) admit(r *request) {
 // taken says that the caller has taken a row of logits.
 func (e *Engine) taken(r *request) {
 	e.mu.Lock()
+	defer e.leave()
 	if !r.ended {
 		e.schedule.Taken(&r.Sequence, 1)
 		e.step()
 	}
-	e.unlock()
 }
 
 // cancel ends a request whose caller wants no more of it.
 func (e *Engine) cancel(r *request) {
 	e.mu.Lock()
+	defer e.leave()
 	if !r.ended {
 		e.end(r, Cancelled, context.Canceled)
 		e.step()
 	}
-	e.unlock()
 }

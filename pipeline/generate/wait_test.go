@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/leat-dev/leat/pipeline"
 	"github.com/leat-dev/leat/pipeline/generate"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestMaxWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := parse(t)
-		e, err := generate.New(t.Context(), m, on("cpu"), generate.WithMaxSeqs(2), generate.WithMaxWait(time.Hour))
+		e, err := generate.New(t.Context(), m, on("cpu"), generate.WithMaxSeqs(2), pipeline.WithMaxWait(time.Hour))
 		require.NoError(t, err)
 		defer func() { require.NoError(t, e.Close()) }()
 		three := generate.Request{Prompt: "Once upon a time", MaxTokens: 3}
@@ -44,11 +45,11 @@ func TestMaxWait(t *testing.T) {
 func TestMaxWaitEnds(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, e *generate.Engine){
 		"SetMaxWait": func(_ *testing.T, e *generate.Engine) { e.SetMaxWait(0) },
-		"Drain":      func(t *testing.T, e *generate.Engine) { assert.NoError(t, e.Drain(t.Context())) },
+		"Drain":      func(t *testing.T, e *generate.Engine) { assert.NoError(t, e.Shutdown(t.Context())) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e, err := generate.New(t.Context(), parse(t), on("cpu"), generate.WithMaxSeqs(2), generate.WithMaxWait(time.Hour))
+				e, err := generate.New(t.Context(), parse(t), on("cpu"), generate.WithMaxSeqs(2), pipeline.WithMaxWait(time.Hour))
 				require.NoError(t, err)
 				began := time.Now()
 				var wait sync.WaitGroup

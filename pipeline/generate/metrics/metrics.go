@@ -1,10 +1,12 @@
-// Package metrics shows Prometheus what an engine does, and how long its requests
-// wait.
+// Package metrics exports the statistics of an engine to Prometheus: what it has done,
+// how long requests waited, and what each stage did.
 //
 //	registry.MustRegister(metrics.NewCollector(e))
 //
-// The metrics' names begin with leat_. Who has several engines in one process
-// tells them apart with prometheus.WrapRegistererWith and a label.
+// The names of the metrics begin with leat_. A program with several engines registers
+// each collector with prometheus.WrapRegistererWith and a label that tells them apart.
+//
+// The package knows what [generate.Engine.Stats] returns, and nothing else of an engine.
 package metrics
 
 import (
@@ -12,30 +14,33 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/leat-dev/leat/pipeline"
 	"github.com/leat-dev/leat/pipeline/generate"
+	"github.com/leat-dev/leat/pipeline/histogram"
 	"github.com/leat-dev/leat/pipeline/metrics"
 )
 
-// NewCollector returns a collector for an engine and its stages. Whoever closes
-// the engine should unregister it.
-func NewCollector(e *generate.Engine) prometheus.Collector {
-	return collector{e, metrics.NewStages(e)}
-}
+// NewCollector returns a collector for an engine and its stages. It should be
+// unregistered when the engine is closed. After that it still collects the last values.
+func NewCollector(e *generate.Engine) prometheus.Collector { return collector{e} }
 
-type collector struct {
-	engine *generate.Engine
-	stages prometheus.Collector
-}
+type collector struct{ engine *generate.Engine }
+
+// snapshot is a metrics.Source: all metrics of one collection are of the same moment.
+type snapshot struct{ stats generate.Stats }
+
+func (s snapshot) Stats() []pipeline.StageStats       { return s.stats.Stages }
+func (s snapshot) BatchRows() histogram.Snapshot[int] { return s.stats.Rows }
 
 var (
 	ended     = newDesc("leat_requests_total", "Requests that ended, by how.", "finish")
-	running   = newDesc("leat_requests_running", "Requests that are under way.")
-	waiting   = newDesc("leat_requests_waiting", "Requests that wait for pages or a place.")
-	yields    = newDesc("leat_request_yields_total", "How often a request gave up its pages to another, to be computed again.")
-	moved     = newDesc("leat_requests_moved_total", "Requests that went to another route because theirs failed.")
+	running   = newDesc("leat_requests_running", "Requests that are admitted.")
+	waiting   = newDesc("leat_requests_waiting", "Requests that wait to be admitted, or were preempted.")
+	preempted = newDesc("leat_request_preemptions_total", "How often a request gave up its pages to another, to be computed again.")
+	moved     = newDesc("leat_requests_moved_total", "How often a request left a route that failed it for another.")
 	routes    = newDesc("leat_routes_working", "Routes through the replicas of the stages that work.")
 	prompts   = newDesc("leat_prompt_tokens_total", "Tokens of the prompts of requests that arrived.")
-	reused    = newDesc("leat_reused_tokens_total", "Tokens of prompts that were not computed, since their pages were there.")
+	reused    = newDesc("leat_reused_tokens_total", "Tokens of prompts that were not computed because the prefix cache had them.")
 	generated = newDesc("leat_generated_tokens_total", "Tokens that were added to prompts.")
 	pages     = newDesc("leat_kv_pages", "Pages of keys and values in all.")
 	free      = newDesc("leat_kv_pages_free", "Pages of keys and values that no request uses.")
@@ -43,7 +48,7 @@ var (
 	first     = newDesc("leat_request_first_token_seconds", "Time from a request's arrival to its first token.")
 	token     = newDesc("leat_token_seconds", "Time from a token to the next of the same request.")
 
-	all = []*prometheus.Desc{ended, running, waiting, yields, moved, routes, prompts, reused, generated, pages, free, queue, first, token}
+	all = []*prometheus.Desc{ended, running, waiting, preempted, moved, routes, prompts, reused, generated, pages, free, queue, first, token}
 )
 
 func newDesc(name, help string, labels ...string) *prometheus.Desc {
@@ -55,7 +60,7 @@ func (c collector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range all {
 		to <- d
 	}
-	c.stages.Describe(to)
+	metrics.NewStages(snapshot{}).Describe(to)
 }
 
 // Collect implements prometheus.Collector.
@@ -66,23 +71,23 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, n int) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n))
 	}
-	totals, counts, latency := c.engine.Totals(), c.engine.Counts(), c.engine.Latency()
-	counter(ended, totals.Stopped, string(generate.Stop))
-	counter(ended, totals.Reached, string(generate.Length))
-	counter(ended, totals.Cancelled, string(generate.Cancelled))
-	counter(ended, totals.Failed, string(generate.Failed))
-	counter(prompts, totals.Prompt)
-	counter(generated, totals.Generated)
-	counter(reused, int64(counts.Reused))
-	counter(yields, int64(counts.Yields))
-	counter(moved, int64(counts.Moved))
-	gauge(routes, counts.Routes)
-	gauge(running, counts.Running)
-	gauge(waiting, counts.Waiting)
-	gauge(pages, counts.Pages)
-	gauge(free, counts.FreePages)
-	to <- metrics.Histogram(queue, latency.Queue, time.Second)
-	to <- metrics.Histogram(first, latency.FirstToken, time.Second)
-	to <- metrics.Histogram(token, latency.Token, time.Second)
-	c.stages.Collect(to)
+	s := c.engine.Stats()
+	counter(ended, s.Stopped, string(generate.Stop))
+	counter(ended, s.ReachedLength, string(generate.Length))
+	counter(ended, s.Cancelled, string(generate.Cancelled))
+	counter(ended, s.Failed, string(generate.Failed))
+	counter(prompts, s.PromptTokens)
+	counter(generated, s.GeneratedTokens)
+	counter(reused, s.ReusedTokens)
+	counter(preempted, s.Preempted)
+	counter(moved, s.Moved)
+	gauge(routes, s.Routes)
+	gauge(running, s.Running)
+	gauge(waiting, s.Waiting)
+	gauge(pages, s.Pages)
+	gauge(free, s.FreePages)
+	to <- metrics.Histogram(queue, s.Queue, time.Second)
+	to <- metrics.Histogram(first, s.FirstToken, time.Second)
+	to <- metrics.Histogram(token, s.Token, time.Second)
+	metrics.NewStages(snapshot{s}).Collect(to)
 }

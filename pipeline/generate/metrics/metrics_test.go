@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestEngine(t *testing.T) {
 	m, err := model.Parse(stories.Name, stories.GGUF)
 	require.NoError(t, err)
-	e, err := generate.New(t.Context(), m, generate.WithPipeline(pipeline.WithDevices("cpu,cpu")), generate.WithMaxSeqs(2))
+	e, err := generate.New(t.Context(), m, pipeline.WithDevices("cpu,cpu"), generate.WithMaxSeqs(2))
 	require.NoError(t, err)
 	defer e.Close()
 	for range 3 {
@@ -43,7 +43,7 @@ leat_generated_tokens_total 15
 # HELP leat_prompt_tokens_total Tokens of the prompts of requests that arrived.
 # TYPE leat_prompt_tokens_total counter
 leat_prompt_tokens_total 9
-# HELP leat_requests_running Requests that are under way.
+# HELP leat_requests_running Requests that are admitted.
 # TYPE leat_requests_running gauge
 leat_requests_running 0
 # HELP leat_requests_total Requests that ended, by how.

@@ -104,7 +104,7 @@ func tried(ctx context.Context, data []byte) (what string, err error) {
 	}
 	defer m.Close()
 	prompt := m.Tokenizer.Prompt(tokenizer.WithControl("<s> the</s>ab\xff"))
-	p, err := generate.NewPlan(ctx, m, generate.WithPipeline(pipeline.WithDevices("cpu:0")), generate.WithMaxSeqs(1), generate.WithContext(32))
+	p, err := generate.NewPlan(ctx, m, pipeline.WithDevices("cpu:0"), generate.WithMaxSeqs(1), generate.WithContext(32))
 	if err != nil {
 		return "not planned", short(err)
 	}

@@ -48,7 +48,7 @@ func writeModel(t *testing.T, data []byte) string {
 func TestUseAfterClose(t *testing.T) {
 	a, err := model.Open(writeModel(t, gguftest.Llama{Seed: 1}.Build()))
 	require.NoError(t, err)
-	plan, err := generate.NewPlan(t.Context(), a, generate.WithPipeline(pipeline.WithDevices("cpu")))
+	plan, err := generate.NewPlan(t.Context(), a, pipeline.WithDevices("cpu"))
 	require.NoError(t, err)
 	require.NoError(t, a.Close())
 	require.NoError(t, a.Close())
@@ -66,7 +66,7 @@ func TestUseAfterClose(t *testing.T) {
 		require.ErrorIs(t, err, model.ErrClosed, l.Name())
 		require.Equal(t, before, rig.Q.Device().Allocated())
 	}
-	plan, err = generate.NewPlan(t.Context(), a, generate.WithPipeline(pipeline.WithDevices("cpu")))
+	plan, err = generate.NewPlan(t.Context(), a, pipeline.WithDevices("cpu"))
 	if err == nil {
 		_, err = plan.Start(t.Context())
 	}
@@ -91,7 +91,7 @@ func TestAFileThatChangesBeforeItIsLoaded(t *testing.T) {
 		path := writeModel(t, whole)
 		m, err := model.Open(path)
 		require.NoError(t, err)
-		plan, err := generate.NewPlan(t.Context(), m, generate.WithPipeline(pipeline.WithDevices("cpu")))
+		plan, err := generate.NewPlan(t.Context(), m, pipeline.WithDevices("cpu"))
 		require.NoError(t, err)
 		require.NoError(t, change(path))
 		_, err = plan.Start(t.Context())
@@ -148,7 +148,7 @@ func loaded(t *testing.T, path string) error {
 	}
 	defer func() { assert.NoError(t, m.Close()) }()
 	assert.NotEmpty(t, m.Tokenizer.Prompt(tokenizer.Plain("a text")))
-	plan, err := generate.NewPlan(t.Context(), m, generate.WithPipeline(pipeline.WithDevices("cpu:0")), generate.WithMaxSeqs(1))
+	plan, err := generate.NewPlan(t.Context(), m, pipeline.WithDevices("cpu:0"), generate.WithMaxSeqs(1))
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func generated(t *testing.T, path string) (tokens []int32) {
 	m, err := model.Open(path)
 	require.NoError(t, err)
 	defer m.Close()
-	plan, err := generate.NewPlan(t.Context(), m, generate.WithPipeline(pipeline.WithDevices("cpu")))
+	plan, err := generate.NewPlan(t.Context(), m, pipeline.WithDevices("cpu"))
 	require.NoError(t, err)
 	e, err := plan.Start(t.Context())
 	require.NoError(t, err)

@@ -290,7 +290,7 @@ func (t *task) appendTo(b *bytes.Buffer) error {
 	start := b.Len()
 	var err error
 	if t.err != nil {
-		err = e.Encode(errorDocument{"", generate.Failed, fmt.Sprintf("line %d: %v", t.number, t.err)})
+		err = e.Encode(errorDocument{"", generate.Failed, fmt.Sprintf("line %d: %v", t.number, withFlag(t.err))})
 	} else {
 		err = e.Encode(lineDocument{t.text, append([]int32{}, t.tokens...), len(t.request.Tokens), t.finish})
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/pipeline/generate"
 )
 
 // The exit statuses.
@@ -43,8 +44,17 @@ func report(ctx context.Context, stderr io.Writer, command *cobra.Command, err e
 	case ctx.Err() != nil && errors.Is(err, context.Canceled), errors.Is(err, errInterrupted):
 		return exitInterrupted
 	}
-	fmt.Fprintf(stderr, "leat: %s\n", oneLine(err.Error()))
+	fmt.Fprintf(stderr, "leat: %s\n", oneLine(withFlag(err).Error()))
 	return exitFailed
+}
+
+// withFlag adds to an error of the library, which knows nothing of flags, the flag by
+// which the user changes what the error is about.
+func withFlag(err error) error {
+	if errors.Is(err, generate.ErrTooLong) {
+		return fmt.Errorf("%w (--ctx)", err)
+	}
+	return err
 }
 
 // longestMessage is how long a message may be, in bytes: files made by strangers may

@@ -1,6 +1,33 @@
 // Package generate continues texts with a language model on a pipeline: many
 // requests at once, which join and leave while others run.
 //
+//	e, err := generate.Open(ctx, "model.gguf", pipeline.WithDevices("cuda:0,cpu"))
+//	if err != nil {
+//		return err
+//	}
+//	defer e.Close()
+//	for token, err := range e.Stream(ctx, generate.Request{Prompt: "Once upon a time", MaxTokens: 64}) {
+//		if err != nil {
+//			return err
+//		}
+//		fmt.Print(token.Text)
+//	}
+//
+// [Engine.Generate] returns a whole text, [Engine.Logits] what the model thinks of a
+// given one. [Engine.Shutdown] waits for the requests that run, [Engine.Close] ends them.
+// To see where a model would be placed, without loading it, use [NewPlan].
+//
+// # A server
+//
+// The methods of an engine may be called from any goroutine, one for each request of a
+// server, say. An engine runs as many requests at once as [WithMaxSeqs] says and keeps
+// as many waiting as [pipeline.WithBacklog] says; [Engine.TryStream] refuses what comes
+// on top of that with [ErrBusy]. Errors that are the caller's mistake wrap [ErrRequest].
+// [Engine.Err] suits a readiness probe, and package generate/metrics exports
+// [Engine.Stats] to Prometheus.
+//
+// # How it works
+//
 // An [Engine] has no goroutine that everything has to pass through. Its state, a
 // [schedule.Scheduler] and the requests, lies behind one mutex, and whoever has
 // something in hand does what follows from it: the goroutine of the last stage, which
@@ -11,7 +38,8 @@
 //
 // The result of a request does not depend on what else runs. Whose rows a batch has is
 // the business of package schedule, how a token is drawn that of package sampling, and
-// how tokens become text that can be shown that of package text.
+// how tokens become text that can be shown that of package text. This package knows
+// nothing of architectures, which are for package model, nor of devices.
 package generate
 
 import (

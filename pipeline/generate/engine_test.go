@@ -2,7 +2,6 @@ package generate_test
 
 import (
 	"context"
-	"fmt"
 	"io/fs"
 	"runtime"
 	"strings"
@@ -372,24 +371,4 @@ func TestDevicesThatArentThere(t *testing.T) {
 	_, err = generate.Open(t.Context(), "no such file.gguf")
 	require.ErrorContains(t, err, "no such file.gguf")
 	assert.ErrorIs(t, err, fs.ErrNotExist)
-}
-
-func ExampleEngine_Stream() {
-	m, err := model.Parse(stories.Name, stories.GGUF) // generate.Open opens a file
-	if err != nil {
-		panic(err)
-	}
-	ctx := context.Background()
-	e, err := generate.New(ctx, m, pipeline.WithDevices("cpu/2"))
-	if err != nil {
-		panic(err)
-	}
-	defer e.Close()
-	for token, err := range e.Stream(ctx, generate.Request{Prompt: "Once upon a time", MaxTokens: 11}) {
-		if err != nil {
-			panic(err)
-		}
-		fmt.Print(token.Text)
-	}
-	// Output: , there was a little girl named Lily.
 }

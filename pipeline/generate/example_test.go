@@ -294,12 +294,11 @@ func ExampleDefaultSampling() {
 func ExampleWithContext() {
 	e := storyteller(generate.WithContext(16))
 	defer e.Close()
-	_, err := e.Tokens("Once upon a time, there was a little girl named Lily. She loved to play outside in the park.")
-	fmt.Println(errors.Is(err, generate.ErrTooLong), errors.Is(err, generate.ErrRequest))
-	_, err = e.Generate(context.Background(), generate.Request{Tokens: make([]int32, 17)})
+	_, err := e.Generate(context.Background(), generate.Request{Tokens: make([]int32, 17)})
+	fmt.Println(errors.Is(err, generate.ErrTooLong))
 	fmt.Println(err)
 	// Output:
-	// false false
+	// true
 	// input is longer than the context: 17 tokens, the context holds 16: shorten it, or open the engine with a longer context
 }
 

@@ -13,7 +13,7 @@ import (
 //
 //	e, err := generate.Open(ctx, "model.gguf", pipeline.WithDevices("cuda:0,cpu"), generate.WithContext(8192))
 //
-// Two options of package pipeline have a meaning of their own here:
+// Some options of package pipeline have a meaning of their own here:
 //
 //   - [pipeline.WithBacklog] sets how many requests wait inside the engine for their
 //     turn. The caller of a request beyond that blocks, under its context, or gets
@@ -21,6 +21,9 @@ import (
 //   - [pipeline.WithMaxWait] lets a batch wait for more rows until it has its part of
 //     what as many requests as [WithMaxSeqs] allows would give. The default is not to
 //     wait.
+//   - [pipeline.WithObserver], which may be given several times, has an observer called
+//     while the engine's state is locked. It may call [Engine.Stats] and [Engine.Err],
+//     and no other method of the engine. A panic of an observer ends the program.
 //
 // Options that are for a [pipeline.Pipeline] only, such as [pipeline.WithInput], are
 // errors.

@@ -129,7 +129,7 @@ type Token struct {
 // Result is a whole continuation.
 type Result struct {
 	Text   string  // without the prompt
-	Prompt []int32 // the prompt's tokens
+	Prompt []int32 // the prompt's tokens: those of the request, if it has Tokens
 	Tokens []int32 // the tokens added, without one that ended the text
 	Finish Finish
 }

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/leat-dev/leat/device"
 	"github.com/leat-dev/leat/pipeline/placement"
 	"github.com/leat-dev/leat/stage"
 )
@@ -33,7 +32,7 @@ type Config struct {
 	MaxBatch  int    // most rows in a micro-batch
 	Calibrate bool   // measure devices whose speed isn't given
 	RatesDir  string // the folder that keeps what was measured; "": none
-	Reserve   int64  // bytes to leave free on each device; negative: 256 MiB of a GPU's own memory, nothing of the host's
+	Reserve   int64  // bytes to leave free on each device; negative: 256 MiB of a GPU's own memory, and of the host's what the process itself needs
 
 	// Progress, if not nil, is told after each layer how many bytes of weights
 	// are loaded and how many there are in all. It is called from one goroutine
@@ -54,7 +53,7 @@ type Config struct {
 	Observer Observer     // told of every batch, if not nil
 
 	// State is what a model's layers keep between batches, and how large the
-	// header of a batch may be: Pages, KV, MaxOutputs, MaxTables, MaxTop and
+	// header of a batch may be: Pages, KV, MaxOutputs, MaxTables, MaxTop, Host and
 	// Expect are taken from it. For layers without state the zero value is right.
 	State stage.Config
 }
@@ -95,17 +94,6 @@ func (c Config) stage(n, routes int) (stage.Config, error) {
 	}
 	s.InFlight *= routes
 	return s, nil
-}
-
-// reserve returns the bytes to leave free in a device's memory.
-func (c Config) reserve(d device.Info) int64 {
-	switch {
-	case c.Reserve >= 0:
-		return c.Reserve
-	case d.HostMemory:
-		return 0
-	}
-	return 256 << 20
 }
 
 func (c Config) depth(stage int) int { return c.Queue[min(stage, len(c.Queue)-1)] }
@@ -196,7 +184,8 @@ func WithCalibration(dir string) Option {
 }
 
 // WithReserve leaves bytes free on each device. The default is 256 MiB of a GPU's own
-// memory and nothing of the host's.
+// memory, and of the host's what the process itself is expected to need: its heap,
+// its stacks, and what the requests take.
 func WithReserve(bytes int64) Option {
 	return func(c *Config) error {
 		if bytes < 0 {

@@ -133,7 +133,7 @@ func (p *Plan) memory(known map[string]*packer.Memory, at device.Place) *packer.
 	if m == nil {
 		m = &packer.Memory{Name: name, Budget: -1}
 		if at.Info.Free > 0 && !at.Info.Imagined {
-			m.Budget = max(0, at.Info.Free-p.config.reserve(at.Info))
+			m.Budget = max(0, at.Info.Free-p.reserve(at.Info))
 		}
 		known[name] = m
 	}

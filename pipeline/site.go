@@ -20,6 +20,7 @@ type Site struct {
 	config Config
 	places []device.Place
 	runs   []packer.Run // the placement's; nil: to be cut
+	heap   int64        // bytes of the process's heap when the devices were looked up
 	notes  []string
 }
 
@@ -37,7 +38,7 @@ func Survey(ctx context.Context, layers []stage.Layer, options ...Option) (*Site
 	if err := stage.Check(layers, c.Input); err != nil {
 		return nil, err
 	}
-	s := &Site{layers: layers, config: c}
+	s := &Site{layers: layers, config: c, heap: heapBytes()}
 	switch {
 	case c.Placement != "" || c.Placed != nil:
 		err = s.placed()
@@ -251,16 +252,24 @@ func (p *Plan) pack(entries []packer.Entry, devices []packer.Device, runs []pack
 		runs, err = packer.Balanced(entries, devices)
 	}
 	if short := (*packer.NoFitError)(nil); errors.As(err, &short) {
-		return nil, noFit{short}
+		return nil, noFit{short, p.reserved(short.Memory)}
 	}
 	return runs, err
 }
 
-// noFit is the packer's error with sizes for people.
-type noFit struct{ *packer.NoFitError }
+// noFit is the packer's error with sizes for people, and with the part of the memory
+// that is kept free.
+type noFit struct {
+	*packer.NoFitError
+	reserve int64
+}
 
 func (e noFit) Error() string {
-	return packer.ErrNoFit.Error() + ": " + e.Describe(device.FormatSize)
+	text := packer.ErrNoFit.Error() + ": " + e.Describe(device.FormatSize)
+	if e.Memory != nil && e.reserve > 0 {
+		text += fmt.Sprintf(" (beside %s of free memory that are reserved)", device.FormatSize(e.reserve))
+	}
+	return text
 }
 
 func (e noFit) Unwrap() error { return e.NoFitError }

@@ -70,6 +70,7 @@ type Config struct {
 	Input      int          // float32s a row that a batch brings along for the first layer; 0: the first layer has no input but the header
 	Pages      int          // pages of kernels.PageTokens positions that each layer with state keeps: of one route, or as Serving gives it of all that a stage serves
 	KV         kernels.Type // how keys and values are stored
+	Host       int64        // bytes of the host's memory that the sender of the batches needs for them, by which plans allow the stages less
 	Expect     int          // rows that a batch is expected to have, for estimates of time
 }
 

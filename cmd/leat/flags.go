@@ -65,7 +65,7 @@ func (f *pipelineFlags) add(c *cobra.Command, maxSeqs int) {
 	read(flags, "ctx", "", "longest sequence, `N` tokens (default: the model's, at most 4096)", &f.context, whole(1, 1<<24))
 	read(flags, "kv", "f16", "`TYPE` of the key/value cache: f32, f16 or q8_0", &f.kv, kvType)
 	read(flags, "kv-memory", "", "memory for key/value pages in all, `SIZE` (default: what is left, at most what all sequences need)", &f.kvMemory, device.ParseSize)
-	read(flags, "reserve", "", "`SIZE` of memory to leave free on each device (default: 256MiB on a GPU, 0 on the CPU)", &f.reserve, device.ParseSize)
+	read(flags, "reserve", "", "`SIZE` of memory to leave free on each device (default: 256MiB on a GPU; on the CPU what the process itself needs)", &f.reserve, device.ParseSize)
 	read(flags, "threads", "", "CPU threads in all, `N` (default: as many as cores)", &f.threads, whole(1, 1<<16))
 	flags.StringVar(&f.trace, "trace", "", "write what each stage does to `FILE`, a Chrome trace that https://ui.perfetto.dev opens")
 	outputFile(flags, "trace")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sort"
 
 	"github.com/leat-dev/leat/device"
@@ -105,8 +106,24 @@ func (p *Plan) state(pages int) stage.Config {
 		MaxTop:     mostTop(p.model.Vocab),
 		Pages:      pages,
 		KV:         p.config.kv,
+		Host:       p.hostBytes(pages),
 		Expect:     min(p.MaxSeqs, expectedRows),
 	}
+}
+
+// What the engine keeps in the host's memory, in bytes.
+const (
+	hostPerPage     = 256      // the scheduler's record of a page, and the tokens in it
+	hostPerSequence = 16 << 10 // buffers, and the stack of the caller's goroutine
+	hostPerToken    = 8        // of a running sequence: its number, and its text
+	hostPerLogit    = 16       // of one row for each thread that draws from one
+)
+
+// hostBytes returns what the engine needs of the host's memory for so many pages: the
+// scheduler's records, and the tokens and texts of the requests.
+func (p *Plan) hostBytes(pages int) int64 {
+	sequence := hostPerSequence + hostPerToken*int64(p.Context)
+	return hostPerPage*int64(pages) + sequence*int64(p.MaxSeqs) + hostPerLogit*int64(p.model.Vocab)*int64(runtime.GOMAXPROCS(0))
 }
 
 // with plans for a number of pages.

@@ -10,13 +10,18 @@ TARGETS     := linux/arm64 darwin/arm64 windows/amd64
 # What is built needs no cgo; only the race detector does.
 export CGO_ENABLED := 0
 
-.PHONY: demo build test lint unit race noasm cross fuzz soak bench generate
+.PHONY: demo build dist test lint unit race noasm cross fuzz soak bench generate
 
 demo:
 	$(GO) run ./cmd/leat demo
 
 build:
 	$(GO) build -o build/leat ./cmd/leat
+
+# Release archives for all platforms and their checksums. The same commit and the same
+# Go give the same bytes.
+dist:
+	$(GO) run ./internal/dist -o build/dist
 
 test: lint unit race noasm cross
 

@@ -99,7 +99,7 @@ func (c Config) stage(n, routes int) (stage.Config, error) {
 func (c Config) depth(stage int) int { return c.Queue[min(stage, len(c.Queue)-1)] }
 
 // WithDevices places the stages on a device list, in forward order, such as
-// "cuda:0=20GiB,cpu". The README gives its syntax. The default is "auto": every
+// "cuda:0=20GiB,cpu". docs/devices.md has its syntax. The default is "auto": every
 // GPU, then the CPU. The program has those GPUs whose backends it imports: package
 // backends brings all of them.
 func WithDevices(list string) Option {

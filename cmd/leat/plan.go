@@ -39,8 +39,8 @@ With --json the object is a placement file too, for --placement: its layers are 
 embedding, 0, 1-2 (blocks) and output. Entries from and to are counted in forward
 order: 0 is the embedding, then each block, then the output head; to is not included.
 
---what-if plans for devices that this machine doesn't have. It is an estimate: see the
-README for what it takes them to need and to do.`,
+--what-if plans for devices that this machine doesn't have. It is an estimate:
+docs/plans.md says what it assumes that they need and do.`,
 		Example: `  leat plan -m model.gguf --devices cuda:0=20GiB,cpu
   leat plan -m model.gguf --devices cpu/2 --ctx 2048 --max-seqs 16 --json
   leat plan -m model.gguf --what-if cuda:0=24GiB@3,cuda:1=12GiB@1,cpu=32GiB@0.2

@@ -75,10 +75,9 @@ func TestSums(t *testing.T) {
 }
 
 func TestArchivesHaveTheDocuments(t *testing.T) {
-	t.Chdir("../..")
 	path := filepath.Join(t.TempDir(), "leat")
 	require.NoError(t, os.WriteFile(path, []byte("program"), 0o777))
-	files, err := built{path: path, name: "leat"}.files()
+	files, err := built{path: path, name: "leat"}.files("../..")
 	require.NoError(t, err)
 	var names []string
 	for _, f := range files {

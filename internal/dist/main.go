@@ -4,8 +4,9 @@
 //
 //	go run ./internal/dist -o build/dist
 //
-// The version is the one that Go notes in the binary: the commit's tag, or a
-// pseudo-version where it has none.
+// What is built is the last commit, in a clone of the repository: changes that aren't
+// committed are not in a release. The version is the one that Go notes in the binary:
+// the commit's tag, or a pseudo-version where it has none.
 package main
 
 import (
@@ -31,7 +32,7 @@ var targets = []string{
 }
 
 // documents are what an archive has besides the command, by their paths in the
-// repository, which it is to be run in, and by their names in the archive.
+// repository and by their names in the archive.
 var documents = map[string]string{
 	"README.md":                "README.md",
 	"CHANGELOG.md":             "CHANGELOG.md",
@@ -55,6 +56,10 @@ func run(out string) error {
 		return err
 	}
 	defer os.RemoveAll(work)
+	source := filepath.Join(work, "source")
+	if said, err := exec.Command("git", "clone", "--quiet", ".", source).CombinedOutput(); err != nil {
+		return fmt.Errorf("git clone: %w: %s", err, said)
+	}
 	if err := os.RemoveAll(out); err != nil {
 		return err
 	}
@@ -64,11 +69,11 @@ func run(out string) error {
 	sums := map[string][sha256.Size]byte{}
 	for _, target := range targets {
 		system, processor, _ := strings.Cut(target, "/")
-		b, err := build(work, system, processor)
+		b, err := build(source, work, system, processor)
 		if err != nil {
 			return fmt.Errorf("%s: %w", target, err)
 		}
-		files, err := b.files()
+		files, err := b.files(source)
 		if err != nil {
 			return err
 		}
@@ -108,14 +113,15 @@ type built struct {
 	at      time.Time // of the commit
 }
 
-// build builds the command and reads what Go noted in it.
-func build(work, system, processor string) (b built, err error) {
+// build builds the command of a clone and reads what Go noted in it.
+func build(source, work, system, processor string) (b built, err error) {
 	b.name = "leat"
 	if system == "windows" {
 		b.name += ".exe"
 	}
 	b.path = filepath.Join(work, system+"-"+processor+"-"+b.name)
 	c := exec.Command("go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w -buildid=", "-o", b.path, "./cmd/leat")
+	c.Dir = source
 	// GOAMD64 and the like would change what is built.
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+processor, "GOFLAGS=", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=")
 	c.Stderr = os.Stderr
@@ -135,13 +141,13 @@ func build(work, system, processor string) (b built, err error) {
 	}
 	b.version = strings.TrimPrefix(info.Main.Version, "v")
 	if b.at.IsZero() || b.version == "" || b.version == "(devel)" {
-		return b, errors.New("the binary doesn't know its commit: build from a checkout, with git")
+		return b, errors.New("the binary doesn't know its commit")
 	}
 	return b, nil
 }
 
 // files are what the archive of a build holds, in order.
-func (b built) files() (files []file, err error) {
+func (b built) files(source string) (files []file, err error) {
 	add := func(path, name string, mode os.FileMode) {
 		data, failed := os.ReadFile(path)
 		err = errors.Join(err, failed)
@@ -149,7 +155,7 @@ func (b built) files() (files []file, err error) {
 	}
 	add(b.path, b.name, 0o755)
 	for path, name := range documents {
-		add(path, name, 0o644)
+		add(filepath.Join(source, path), name, 0o644)
 	}
 	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.name, b.name) })
 	return files, err

@@ -282,3 +282,24 @@ func ExampleSite_Chooses() {
 	fmt.Println(site.Chooses())
 	// Output: true
 }
+
+func ExamplePlan_Share() {
+	plan := planned()
+	for i, s := range plan.Stages {
+		fmt.Printf("%s: %.0f%% of a round\n", s.Layers, 100*plan.Share(i))
+	}
+	// Output:
+	// blocks 0-1: 50% of a round
+	// blocks 2-3: 50% of a round
+}
+
+func ExamplePlan_ExpectedRows() {
+	fmt.Println(planned().ExpectedRows(), "row a batch")
+	// Output: 1 row a batch
+}
+
+func ExamplePlan_RowsPerSecond() {
+	plan := planned(pipeline.WithDevices("cpu:0@1,cpu:0@2")) // speeds that are relative
+	fmt.Println(plan.RowsPerSecond())
+	// Output: 0
+}

@@ -131,7 +131,16 @@ func (p *Plan) Crossings() int {
 //
 // Stages on the same cores, or the same GPU, take turns.
 func (p *Plan) Speedup() float64 {
-	busiest := 0.0
+	busiest := p.busiest()
+	if busiest == 0 {
+		return 1
+	}
+	return p.alone / busiest
+}
+
+// busiest returns the seconds for each batch of the core, or the GPU, that has most to
+// do: stages on the same one take turns.
+func (p *Plan) busiest() (busiest float64) {
 	turns := map[string]float64{} // a core's, or a GPU's, seconds for each batch
 	for _, s := range p.Stages {
 		replicas := s.Each()
@@ -142,10 +151,42 @@ func (p *Plan) Speedup() float64 {
 			}
 		}
 	}
-	if busiest == 0 {
-		return 1
+	return busiest
+}
+
+// Share returns a stage's share of a round, which is the time that a batch takes
+// through all stages: from 0 to 1.
+func (p *Plan) Share(stage int) float64 {
+	round := 0.0
+	for _, s := range p.Stages {
+		round += s.Seconds
 	}
-	return p.alone / busiest
+	if round == 0 {
+		return 0
+	}
+	return p.Stages[stage].Seconds / round
+}
+
+// ExpectedRows returns the rows of the batch for which the plan's times are estimated.
+func (p *Plan) ExpectedRows() int { return p.stage.Expect }
+
+// RowsPerSecond returns how many rows the full pipeline is expected to compute a second.
+// It is an estimate by what was measured of the devices, or where nothing was, by what a
+// core commonly does. It is 0 if the layers take no time, or if the device list gives
+// speeds, which are relative to each other.
+func (p *Plan) RowsPerSecond() float64 {
+	busiest := p.busiest()
+	for _, place := range p.site.places {
+		for _, at := range place.Each() {
+			if at.Speed > 0 {
+				busiest = 0
+			}
+		}
+	}
+	if busiest == 0 {
+		return 0
+	}
+	return float64(p.stage.Expect) / busiest
 }
 
 // units are the cores of a stage's device, or the device.

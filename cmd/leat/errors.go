@@ -31,7 +31,8 @@ func (u usageError) Unwrap() error { return u.error }
 
 func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// report writes a command's error, on one line, and returns the exit status.
+// report writes a command's error, on one line and for a model that doesn't fit with
+// a table of ways out below, and returns the exit status.
 func report(ctx context.Context, stderr io.Writer, command *cobra.Command, err error) int {
 	var wrong usageError
 	var list *device.ListError
@@ -43,6 +44,10 @@ func report(ctx context.Context, stderr io.Writer, command *cobra.Command, err e
 		return exitUsage
 	case ctx.Err() != nil && errors.Is(err, context.Canceled), errors.Is(err, errInterrupted):
 		return exitInterrupted
+	}
+	if short := (*generate.NoFitError)(nil); errors.As(err, &short) {
+		reportNoFit(stderr, short)
+		return exitFailed
 	}
 	fmt.Fprintf(stderr, "leat: %s\n", oneLine(withFlag(err).Error()))
 	return exitFailed

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -74,11 +75,14 @@ func (f *planFlags) run(c *cobra.Command) (err error) {
 		return err
 	}
 	defer closing(m, &err)
+	stdout := c.OutOrStdout()
 	p, err := f.plan(c.Context(), c.ErrOrStderr(), m)
 	if err != nil {
+		if f.json {
+			err = errors.Join(err, printNoFit(stdout, err))
+		}
 		return err
 	}
-	stdout := c.OutOrStdout()
 	v := newPlanView(m, p)
 	if f.whatIf != "" {
 		v.estimate = estimateOf(f.whatIf)
@@ -94,7 +98,7 @@ func (f *planFlags) run(c *cobra.Command) (err error) {
 		if err != nil {
 			return err
 		}
-		return printJSON(stdout, doc)
+		return printIndented(stdout, doc)
 	}
 	return v.print(stdout)
 }

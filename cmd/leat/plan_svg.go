@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/leat-dev/leat/device"
@@ -12,67 +11,77 @@ import (
 const (
 	pictureWidth = 1080.0
 	margin       = 32.0
-	gutter       = margin + 8 // of the arrows
-	nameLeft     = margin + 24
-	barLeft      = 272.0
-	bytesWidth   = 560.0
-	numbersLeft  = barLeft + bytesWidth + 20
-	barHeight    = 28.0
-	numbersDown  = barHeight + 13 // from a bar to the names of its entries
-	timeDown     = barHeight + 21 // and to the bar of the stage's time
-	timeHeight   = 6.0
-	pitch        = 84.0 // from stage to stage
-)
-
-// Colours that differ in lightness too, for printers without colours.
-const (
-	ink        = "#1f2933"
-	pale       = "#52606d"
-	rule       = "#9aa5b1"
-	embedding  = "#1f7a63"
-	evenBlock  = "#2f6aa8"
-	oddBlock   = "#5a93cf"
-	outputHead = "#d9822b"
-	kvCache    = "#bcd7f2"
-	otherBytes = "#c3c9d0"
-	timeBar    = "#7b8794"
-	slowestBar = "#c0392b"
+	padding      = 16.0 // of a stage's panel, and between the boxes of replicas
+	panelWidth   = pictureWidth - 2*margin
+	panelGap     = 30.0 // from panel to panel, with an arrow
+	barHeight    = 26.0
+	lineHeight   = 17.0
+	mostBoxes    = 3 // replicas beside each other
 )
 
 var (
-	titleFont = font{22, true, ink}
-	plainFont = font{13, false, pale}
-	nameFont  = font{14, true, ink}
-	layerFont = font{11, false, pale}
-	entryFont = font{10, false, pale}
-	totalFont = font{13, true, ink}
+	embeddingInk = shotInk{"embedding", "#1f7a63", "#3aa688"}
+	evenInk      = shotInk{"even", "#2f6aa8", "#4a8ad0"}
+	oddInk       = shotInk{"odd", "#5a93cf", "#79aee8"}
+	headInk      = shotInk{"head", "#c9761f", "#e09a4a"}
+	cacheInk     = shotInk{"cache", "#bcd7f2", "#2c4a6b"}
+	otherInk     = shotInk{"other", "#b7bfc8", "#59636e"}
+
+	titleFont = font{22, true, textInk}
+	plainFont = font{13, false, dimInk}
+	nameFont  = font{14, true, textInk}
+	totalFont = font{13, true, textInk}
+	partFont  = font{12, false, dimInk}
 )
 
-// svg is the plan as a picture: a bar a stage, all to one scale of bytes, so that
-// a block is as wide on one device as on another.
+// planPicture is a plan as an SVG picture: a panel a stage with a bar for what it holds,
+// all to one scale of bytes, so that a block is as wide on one device as on another; a
+// box a replica; and what the stages do during a round.
+type planPicture struct {
+	*svg
+	plan  *planView
+	scale float64 // pixels a byte
+	y     float64 // below which nothing is drawn yet
+}
+
+// svg returns the plan as a picture.
 func (v *planView) svg() string {
 	title := "Placement of " + v.model
-	s := newSVG(title, v.description())
-	y := 48.0
-	s.text(margin, y, titleFont, "start", titleFont.fit(title, pictureWidth-2*margin))
-	for _, line := range []string{v.size + ", " + v.room, v.pace, v.estimate} {
-		if line != "" {
-			y += 20
-			s.text(margin, y, plainFont, "start", plainFont.fit(sentence(line), pictureWidth-2*margin))
+	p := &planPicture{svg: newSVG(title, v.description()), plan: v, scale: v.scale(), y: 48}
+	p.text(margin, p.y, titleFont, "start", titleFont.fit(title, panelWidth))
+	p.y += 4
+	for _, line := range []string{v.size + ", " + v.room, v.limit, v.pace, v.estimate} {
+		p.lines(line)
+	}
+	p.y += 18
+	stages := v.byStage()
+	for i, replicas := range stages {
+		p.panel(replicas)
+		if i+1 < len(stages) {
+			p.crossing(replicas[0], stages[i+1][0])
 		}
 	}
-	y += 34
-	scale := v.scale()
-	for i := range v.stages {
-		v.drawStage(s, i, y, scale)
-		y += pitch
+	p.y += 12
+	for _, line := range v.memories {
+		p.lines(line)
 	}
-	for _, m := range v.memories {
-		s.text(margin, y, plainFont, "start", sentence(m))
-		y += 20
+	for _, line := range v.unused {
+		p.dashed(line + ".")
 	}
-	y = v.legend(s, y+8)
-	return s.document(pictureWidth, y+margin-8)
+	p.timeline()
+	return p.document(pictureWidth, p.y+margin-8)
+}
+
+// byStage returns the stages, each with its replicas.
+func (v *planView) byStage() (stages [][]stageView) {
+	for _, s := range v.stages {
+		if s.replica == 0 {
+			stages = append(stages, nil)
+		}
+		last := len(stages) - 1
+		stages[last] = append(stages[last], s)
+	}
+	return stages
 }
 
 // description is the picture in words.
@@ -81,7 +90,11 @@ func (v *planView) description() string {
 	for _, s := range v.stages {
 		parts = append(parts, fmt.Sprintf("%s holds %s, %s", s.Device.Name, s.Layers, device.FormatSize(s.Bytes())))
 	}
-	return strings.Join(parts, "; ") + ". " + sentence(v.pace)
+	text := strings.Join(parts, "; ") + ". " + sentence(v.pace)
+	for _, line := range v.unused {
+		text += " " + line + "."
+	}
+	return text
 }
 
 // sentence is a line with a capital and a full stop.
@@ -92,154 +105,229 @@ func sentence(line string) string {
 	return strings.ToUpper(line[:1]) + line[1:] + "."
 }
 
+// lines writes a text over the whole width.
+func (p *planPicture) lines(text string) {
+	if text == "" {
+		return
+	}
+	for _, line := range plainFont.wrap(sentence(text), panelWidth) {
+		p.y += 20
+		p.text(margin, p.y, plainFont, "start", line)
+	}
+}
+
+// boxWidth is what the bar of each of so many replicas may take.
+func boxWidth(replicas int) float64 {
+	n := float64(min(replicas, mostBoxes))
+	return (panelWidth - 2*padding - (n-1)*padding) / n
+}
+
 // beyond is how far past the fullest stage a limit may be and still be drawn to
 // scale: a terabyte of free memory would leave nothing to see of the model.
 const beyond = 1.5
 
-// scale is how many pixels a byte has.
+// scale returns how many pixels a byte has.
 func (v *planView) scale() float64 {
-	var fullest, widest float64
+	var fullest float64
 	for _, s := range v.stages {
 		fullest = max(fullest, float64(s.Bytes()))
 	}
-	widest = fullest
-	for _, s := range v.stages {
-		if !s.shared {
-			widest = max(widest, min(float64(s.limit), beyond*fullest))
-		}
-	}
-	return bytesWidth / max(1, widest)
-}
-
-func (v *planView) drawStage(s *svg, i int, y, scale float64) {
-	stage := v.stages[i]
-	room := barLeft - nameLeft - 28
-	s.text(nameLeft, y+13, nameFont, "start", nameFont.fit(stage.name(), room))
-	for l, line := range layerFont.wrap(stage.Layers, room) {
-		s.text(nameLeft, y+28+float64(14*l), layerFont, "start", line)
-	}
-	if i+1 < len(v.stages) && v.stages[i+1].devices != stage.devices {
-		arrowDown(s, y+38, y+pitch-4, fmt.Sprintf("activations go from %s to %s", stage.devices, v.stages[i+1].devices))
-	}
-	outline(s, stage, y, scale)
-	fill(s, stage, y, scale)
-
-	total, below := device.FormatSize(stage.Bytes()), "no limit"
-	if part, known := stage.full(); known && stage.shared {
-		below = percent(part) + " of shared memory"
-	} else if known {
-		total, below = outOf(stage.Bytes(), stage.limit, " / "), percent(part)+" full"
-	}
-	s.text(numbersLeft, y+12, totalFont, "start", total)
-	s.text(numbersLeft, y+27, layerFont, "start", below)
-
-	colour := timeBar
-	if stage.slowest {
-		colour = slowestBar
-	}
-	share := percent(stage.share) + " of a round"
-	s.rect(barLeft, y+timeDown, bytesWidth*stage.pace, timeHeight, colour, share)
-	s.text(numbersLeft, y+timeDown+timeHeight+1, layerFont, "start", share)
-}
-
-// arrowDown is a crossing.
-func arrowDown(s *svg, from, to float64, hint string) {
-	s.line(fmt.Sprintf("M%s %sV%s", number(gutter), number(from), number(to-6)), pale, 1.5, hint)
-	s.shape(fmt.Sprintf("M%s %sl-4.5 -8h9z", number(gutter), number(to)), pale)
-}
-
-// outline is what a stage may take, broken off where that is past the picture.
-func outline(s *svg, stage stageView, y, scale float64) {
-	if stage.limit <= 0 || stage.shared {
-		return
-	}
-	hint := "limit " + device.FormatSize(stage.limit)
-	width := float64(stage.limit) * scale
-	if width <= bytesWidth+0.5 {
-		s.line(fmt.Sprintf("M%s %sh%sv%sh-%sz", number(barLeft), number(y), number(width), number(barHeight), number(width)), rule, 1, hint)
-		return
-	}
-	s.line(fmt.Sprintf("M%s %sH%sV%sH%s", number(barLeft+bytesWidth), number(y), number(barLeft), number(y+barHeight), number(barLeft+bytesWidth)), rule, 1, hint)
-	step := number(barHeight / 4)
-	s.line(fmt.Sprintf("M%s %sl4 %sl-8 %sl8 %sl-4 %s", number(barLeft+bytesWidth), number(y), step, step, step, step), rule, 1, hint)
-}
-
-// fill is what a stage holds: for each entry its weights and its keys and
-// values, then the rest; and under it the names that have room.
-func fill(s *svg, stage stageView, y, scale float64) {
-	x := barLeft
-	part := func(bytes int64, colour, hint string) {
-		if width := float64(bytes) * scale; width > 0 {
-			s.rect(x, y, width, barHeight, colour, hint+", "+device.FormatSize(bytes))
-			x += width
-		}
-	}
-	var marks []mark
-	for i, e := range stage.Entries {
-		m := mark{name: e.Name, from: x}
-		colour := outputHead
-		if n, isBlock := blockNumber(e.Name); isBlock {
-			m.name, m.short, m.block = strconv.Itoa(n), strconv.Itoa(n), true
-			colour = []string{evenBlock, oddBlock}[n%2]
-		} else if i == 0 && stage.From == 0 {
-			m.short, colour = "emb", embedding
-		} else {
-			m.short = "head"
-		}
-		part(e.Weights, colour, e.Name+": weights")
-		part(e.State, kvCache, e.Name+": kv cache")
-		m.to = x
-		marks = append(marks, m)
-	}
-	other := mark{name: "other", short: "other", from: x}
-	part(stage.Overhead, otherBytes, "other")
-	other.to = x
-	for _, l := range labels(append(marks, other), entryFont, barLeft, barLeft+bytesWidth) {
-		s.text(l.x, y+numbersDown, entryFont, "middle", l.text)
-	}
-}
-
-// legend says what the colours are, and returns where it ends.
-func (v *planView) legend(s *svg, y float64) float64 {
-	x := margin
-	item := func(text string, symbol func(x float64) float64) {
-		const symbolWidth = 26
-		width := symbolWidth + layerFont.width(text) + 12
-		if x+width > pictureWidth-margin {
-			x, y = margin, y+20
-		}
-		end := symbol(x)
-		s.text(end+6, y+9, layerFont, "start", text)
-		x += width
-	}
-	box := func(colours ...string) func(float64) float64 {
-		return func(x float64) float64 {
-			for _, c := range colours {
-				s.rect(x, y, 20/float64(len(colours)), 10, c, "")
-				x += 20 / float64(len(colours))
+	fullest = max(1, fullest)
+	scale := boxWidth(1) / fullest
+	for _, replicas := range v.byStage() {
+		widest := 1.0
+		for _, s := range replicas {
+			widest = max(widest, float64(s.Bytes()))
+			if !s.shared {
+				widest = max(widest, min(float64(s.limit), beyond*fullest))
 			}
-			return x
 		}
+		scale = min(scale, boxWidth(len(replicas))/widest)
 	}
-	s.line(fmt.Sprintf("M%s %sH%s", number(margin), number(y), number(pictureWidth-margin)), rule, 0.5, "")
-	y += 16
-	item("embedding", box(embedding))
-	item("blocks", box(evenBlock, oddBlock))
-	item("output head", box(outputHead))
-	item("kv cache", box(kvCache))
-	item("other: activations, workspace", box(otherBytes))
-	item("free", func(x float64) float64 {
-		s.line(fmt.Sprintf("M%s %sh20v10h-20z", number(x), number(y)), rule, 1, "")
-		return x + 20
-	})
-	item("time of a batch", func(x float64) float64 { s.rect(x, y+2, 20, timeHeight, timeBar, ""); return x + 20 })
-	item("the slowest", func(x float64) float64 { s.rect(x, y+2, 20, timeHeight, slowestBar, ""); return x + 20 })
-	return y + 12
+	return scale
 }
 
-// blockNumber reads the name of a block, "block 3".
-func blockNumber(name string) (int, bool) {
-	digits, ok := strings.CutPrefix(name, "block ")
-	n, err := strconv.Atoi(digits)
-	return n, ok && err == nil && n >= 0
+// panel draws a stage.
+func (p *planPicture) panel(replicas []stageView) {
+	s := replicas[0]
+	body := &planPicture{svg: &svg{inks: p.inks}, plan: p.plan, scale: p.scale, y: p.y}
+	left, inner := margin+padding, panelWidth-2*padding
+	head := s.devices
+	if len(replicas) > 1 {
+		head = fmt.Sprintf("%d replicas that take batches in turn", len(replicas))
+	}
+	body.y += 24
+	share := percent(s.share) + " of a round"
+	if s.slowest && p.plan.count > 1 {
+		share += ", the slowest stage"
+	}
+	body.text(left+inner, body.y, totalFont, "end", share)
+	body.text(left, body.y, nameFont, "start", nameFont.fit(head, inner-totalFont.width(share)-20))
+	for _, line := range plainFont.wrap(s.Layers, inner) {
+		body.y += lineHeight + 1
+		body.text(left, body.y, plainFont, "start", line)
+	}
+	body.y += 12
+	for len(replicas) > 0 {
+		row := replicas[:min(mostBoxes, len(replicas))]
+		replicas = replicas[len(row):]
+		top, lowest := body.y, body.y
+		for i, s := range row {
+			width := boxWidth(len(row))
+			if s.replica >= mostBoxes || len(replicas) > 0 {
+				width = boxWidth(mostBoxes)
+			}
+			body.y = top
+			body.box(s, left+float64(i)*(width+padding), width, s.devices != s.Device.Name)
+			lowest = max(lowest, body.y)
+		}
+		body.y = lowest + 12
+	}
+	p.rect(margin, p.y, panelWidth, body.y-p.y, 8, panelInk, "")
+	p.WriteString(body.String())
+	p.y = body.y
+}
+
+// box draws what one replica holds: for each entry its weights and its keys and values,
+// then the rest, and below that what each colour is and takes.
+func (p *planPicture) box(s stageView, left, width float64, named bool) {
+	total := device.FormatSize(s.Bytes())
+	if part, known := s.full(); known && s.shared {
+		total += ", " + percent(part) + " of shared memory"
+	} else if known {
+		total = outOf(s.Bytes(), s.limit, " / ") + ", " + percent(part) + " full"
+	} else {
+		total += ", no limit"
+	}
+	if named {
+		p.y += 14
+		p.text(left, p.y, nameFont, "start", nameFont.fit(s.Device.Name, width))
+		p.y += 8
+	}
+	p.outline(s, left, width)
+	x := left
+	part := func(bytes int64, i shotInk, hint string) {
+		if w := float64(bytes) * p.scale; w > 0 {
+			p.rect(x, p.y, w, barHeight, 0, i, hint+", "+device.FormatSize(bytes))
+			x += w
+		}
+	}
+	for i, e := range s.Entries {
+		part(e.Weights, inkOf(s, i), e.Name+": weights")
+		part(e.State, cacheInk, e.Name+": kv cache")
+	}
+	part(s.Overhead, otherInk, "other")
+	p.y += barHeight + lineHeight
+	p.text(left, p.y, totalFont, "start", totalFont.fit(total, width))
+	p.legend(s, left, width)
+}
+
+// inkOf returns the colour of a stage's entry.
+func inkOf(s stageView, i int) shotInk {
+	name := s.Entries[i].Name
+	if n, isBlock := blockNumber(name); isBlock {
+		return []shotInk{evenInk, oddInk}[n%2]
+	}
+	if i == 0 && s.From == 0 {
+		return embeddingInk
+	}
+	return headInk
+}
+
+// swatch is a colour, or two, with what it stands for.
+type swatch struct {
+	inks []shotInk
+	text string
+}
+
+// swatches returns what the parts of a stage's bar are, and their bytes: neighbouring
+// blocks are one.
+func (s stageView) swatches() (all []swatch) {
+	size := device.FormatSize
+	for i := 0; i < len(s.Entries); {
+		n, isBlock := blockNumber(s.Entries[i].Name)
+		last, bytes := n, s.Entries[i].Weights
+		name, inks := s.Entries[i].Name, []shotInk{inkOf(s, i)}
+		for i++; isBlock && i < len(s.Entries); i++ {
+			next, also := blockNumber(s.Entries[i].Name)
+			if !also || next != last+1 {
+				break
+			}
+			last, bytes = next, bytes+s.Entries[i].Weights
+			name, inks = fmt.Sprintf("blocks %d-%d", n, last), []shotInk{evenInk, oddInk}
+		}
+		all = append(all, swatch{inks, name + " " + size(bytes)})
+	}
+	if s.State > 0 {
+		all = append(all, swatch{[]shotInk{cacheInk}, "kv cache " + size(s.State)})
+	}
+	if s.Overhead > 0 {
+		all = append(all, swatch{[]shotInk{otherInk}, "activations and workspace " + size(s.Overhead)})
+	}
+	return all
+}
+
+// legend writes the swatches of a stage, over as many lines as they take.
+func (p *planPicture) legend(s stageView, left, width float64) {
+	const box, gap = 10.0, 18.0
+	x := left
+	p.y += lineHeight
+	for _, w := range s.swatches() {
+		text := partFont.fit(w.text, width-box-6)
+		if takes := box + 6 + partFont.width(text); x > left && x+takes > left+width {
+			x = left
+			p.y += lineHeight
+		}
+		for i, ink := range w.inks {
+			each := box / float64(len(w.inks))
+			p.rect(x+float64(i)*each, p.y-9, each, box, 0, ink, "")
+		}
+		p.text(x+box+6, p.y, partFont, "start", text)
+		x += box + 6 + partFont.width(text) + gap
+	}
+}
+
+// outline is what a stage may take, broken off where that is past its box.
+func (p *planPicture) outline(s stageView, left, most float64) {
+	if s.limit <= 0 || s.shared {
+		return
+	}
+	hint := "limit " + device.FormatSize(s.limit)
+	width := float64(s.limit) * p.scale
+	x, y := number(left), number(p.y)
+	if width <= most+0.5 {
+		p.line(fmt.Sprintf("M%s %sh%sv%sh-%sz", x, y, number(width), number(barHeight), number(width)), lineInk, 1, false, hint)
+		return
+	}
+	right, step := number(left+most), number(barHeight/4)
+	p.line(fmt.Sprintf("M%s %sH%sV%sH%s", right, y, x, number(p.y+barHeight), right), lineInk, 1, false, hint)
+	p.line(fmt.Sprintf("M%s %sl4 %sl-8 %sl8 %sl-4 %s", right, y, step, step, step, step), lineInk, 1, false, hint)
+}
+
+// crossing draws the way from one stage to the next.
+func (p *planPicture) crossing(from, to stageView) {
+	x, top, bottom := number(margin+padding+8), p.y+3, p.y+panelGap-3
+	hint, text := "activations stay on "+from.devices, "on the same device"
+	if from.devices != to.devices {
+		hint = fmt.Sprintf("activations go from %s to %s", from.devices, to.devices)
+		text = ""
+	}
+	p.line(fmt.Sprintf("M%s %sV%s", x, number(top), number(bottom-7)), dimInk, 1.5, from.devices == to.devices, hint)
+	p.shape(fmt.Sprintf("M%s %sl-4.5 -8h9z", x, number(bottom)), dimInk)
+	if text != "" {
+		p.text(margin+padding+22, p.y+panelGap/2+4, partFont, "start", text)
+	}
+	p.y += panelGap
+}
+
+// dashed writes a text in a dashed frame: a device that has no stage.
+func (p *planPicture) dashed(text string) {
+	lines := plainFont.wrap(text, panelWidth-2*padding)
+	p.y += 12
+	height := float64(len(lines))*lineHeight + 14
+	p.line(fmt.Sprintf("M%s %sh%sv%sh-%sz", number(margin), number(p.y), number(panelWidth), number(height), number(panelWidth)), lineInk, 1, true, "")
+	for i, line := range lines {
+		p.text(margin+padding, p.y+float64(i+1)*lineHeight+2, plainFont, "start", line)
+	}
+	p.y += height
 }

@@ -41,8 +41,8 @@ type column struct {
 
 const gaugeWidth = 10
 
-// table is the plan in lines, coloured, at most width columns wide if width
-// isn't 0 and the columns that matter fit.
+// table is the plan in lines, coloured, and at most width columns wide unless width is
+// 0: as a table where there is room for one, else as a list.
 func (v *planView) table(width int) string {
 	columns := []column{
 		{title: "device"},
@@ -75,8 +75,61 @@ func (v *planView) table(width int) string {
 		}
 	}
 	lines := layOut(columns, width)
-	lines = append(lines, v.memories...)
-	return strings.Join(append(lines, bold.Render(v.pace), v.roomAndStages()), "\n") + "\n"
+	if width > 0 && slices.ContainsFunc(lines, func(l string) bool { return ansi.StringWidth(l) > width }) {
+		lines = records(columns, width)
+	}
+	for _, text := range slices.Concat(v.memories, v.unused) {
+		lines = append(lines, within(text, width)...)
+	}
+	lines = append(lines, v.round.draw(v.names(), width)...)
+	for _, line := range within(v.pace, width) {
+		lines = append(lines, bold.Render(line))
+	}
+	lines = append(lines, within(v.roomAndStages(), width)...)
+	if v.limit != "" {
+		lines = append(lines, within(v.limit, width)...)
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// names returns the names of the rows.
+func (v *planView) names() []string {
+	names := make([]string, len(v.stages))
+	for i, s := range v.stages {
+		names[i] = s.name()
+	}
+	return names
+}
+
+// within breaks a text into lines of a width, words included where they are wider; 0: one
+// line.
+func within(text string, width int) []string {
+	if width <= 0 {
+		return []string{text}
+	}
+	lines := strings.Split(ansi.Wrap(text, width, ""), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return lines
+}
+
+// records sets the columns below each other, row by row, for windows that are too
+// narrow for a table. A row begins with its first cell.
+func records(columns []column, width int) (lines []string) {
+	for row := range columns[0].cells {
+		lines = append(lines, within(columns[0].cells[row], width)...)
+		for _, c := range columns[1:] {
+			cell := strings.Join(strings.Fields(c.cells[row]), " ")
+			if cell == "" {
+				continue
+			}
+			for _, line := range within(dim.Render(c.title)+" "+cell, max(1, width-2)) {
+				lines = append(lines, "  "+line)
+			}
+		}
+	}
+	return lines
 }
 
 // budgets is the column of totals and budgets, with the slashes in one place.
@@ -119,7 +172,7 @@ func layOut(columns []column, width int) []string {
 	for _, c := range columns {
 		all += c.width() + gap
 	}
-	columns = slices.DeleteFunc(columns, func(c column) bool {
+	columns = slices.DeleteFunc(slices.Clone(columns), func(c column) bool {
 		narrower := c.spare && width > 0 && all > width
 		if narrower {
 			all -= c.width() + gap

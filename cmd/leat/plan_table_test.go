@@ -20,6 +20,10 @@ device  layers                   weights   kv cache      other         total / b
 cuda:0  embedding, blocks 0-2  690.5 KiB  192.0 KiB  385.4 MiB  386.3 MiB / 400.0 MiB  ██████████  97%    38%
 rocm:0  blocks 3-4             355.0 KiB  128.0 KiB  385.7 MiB  386.2 MiB /  no limit                     36%
 cpu     output head            128.2 KiB        0 B  850.7 KiB  978.9 KiB /  64.0 MiB  ░░░░░░░░░░   1%    26%
+a round of batch 1 through the full pipeline, 3 batches in flight, · waits
+cuda:0  1━━━━━━━━━━━━━━━━━━━━━━2━━━━━━━━━━━━━━━━━━━━━3━━━━━━━━━━━━━━  100% busy
+rocm:0  3━━━━━━━━━━━━━━━━━━━━━·1━━━━━━━━━━━━━━━━━━━━·2━━━━━━━━━━━━━━   95% busy
+cpu     2━━━━━━━━━━━━━━·······3━━━━━━━━━━━━━━·······1━━━━━━━━━━━━━━━   69% busy
 crossings 2, slowest stage cuda:0 (38% of a round), expected 1.9 × one device
 3 stages, context of 128 tokens, 4 sequences, 16 kv pages of 32 tokens
 `,
@@ -27,12 +31,17 @@ crossings 2, slowest stage cuda:0 (38% of a round), expected 1.9 × one device
 device  layers                     weights   kv cache    other      total / budget  full  round
 cpu:0   embedding, blocks 0-2    666.5 KiB  288.0 KiB  1.3 MiB  2.2 MiB / no limit          53%
 cpu:1   blocks 3-4, output head  487.3 KiB  192.0 KiB  1.2 MiB  1.8 MiB / no limit          47%
+a round of batch 1 through the full pipeline, 2 batches in flight, · waits
+cpu:0  1━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━2━━━━━━━━━━━━━━━━━━━━━━━━━━━  100% busy
+cpu:1  2━━━━━━━━━━━━━━━━━━━━━━━━━━━····1━━━━━━━━━━━━━━━━━━━━━━━━━━━   90% busy
 crossings 1, slowest stage cpu:0 (53% of a round), expected 1.9 × one device
 2 stages, context of 128 tokens, 4 sequences, 16 kv pages of 32 tokens
 `,
 		"metal:0=512MiB": `
 device   layers                              weights   kv cache      other     total / budget             full  round
 metal:0  embedding, blocks 0-4, output head  1.1 MiB  320.0 KiB  385.1 MiB  386.5 / 512.0 MiB  ████████░░  75%   100%
+a round of batch 1 through the full pipeline, 1 batch in flight, · waits
+metal:0  1━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━  100% busy
 crossings 0, slowest stage metal:0 (100% of a round), expected 1.0 × one device
 1 stage, context of 128 tokens, 4 sequences, 16 kv pages of 32 tokens
 `,
@@ -109,10 +118,13 @@ func TestPlanShares(t *testing.T) {
 	assert.Zero(t, idle.stages[0].pace)
 }
 
-// In a window that is too narrow the columns that matter less go, never the
-// others.
+// In a window that is too narrow the columns that matter less go, and then the table
+// becomes a list. Nothing is wider than the window.
 func TestPlanTableInANarrowWindow(t *testing.T) {
-	v := viewOf(0, stageOf("cuda:0", "cuda:0", 20*gib, 0, 10*gib, 1))
+	v := viewOf(0, stageOf("cuda:0", "cuda:0", 20*gib, 0, 10*gib, 1), stageOf("cuda:1", "cuda:1", 20*gib, 0, 10*gib, 1))
+	v.unused = []string{"cpu has no stage: no plan that fits would be faster with it"}
+	v.limit = "pages for 3 of 64 sequences at full length: cuda:0 has no room for more"
+	v.round = newTimeline([]pipeline.StagePlan{v.stages[0].StagePlan, v.stages[1].StagePlan}, 2, 1)
 	head := func(width int) string {
 		first, _, _ := strings.Cut(ansi.Strip(v.table(width)), "\n")
 		return first
@@ -125,7 +137,16 @@ func TestPlanTableInANarrowWindow(t *testing.T) {
 	least := head(ansi.StringWidth(narrower) - 1)
 	assert.NotContains(t, least, "round")
 	assert.Contains(t, least, "total / budget")
-	assert.Equal(t, least, head(1))
+	assert.Equal(t, "cuda:0", head(ansi.StringWidth(least)-1))
+	for _, width := range []int{12, 20, 50, 80, 200} {
+		text := ansi.Strip(v.table(width))
+		for line := range strings.Lines(text) {
+			assert.LessOrEqual(t, ansi.StringWidth(strings.TrimSuffix(line, "\n")), width, line)
+		}
+		for _, part := range []string{"cuda:1", "weights", "10.0 GiB", "kv", "total", "20.0", "would", "more", "1━"} {
+			assert.Contains(t, text, part, width)
+		}
+	}
 	assert.Contains(t, v.table(0), "\x1b[", "coloured until the writer takes that away")
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,15 +13,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leat-dev/leat/internal/gguftest"
+	"github.com/leat-dev/leat/pipeline/generate"
 	"github.com/leat-dev/leat/pipeline/placement"
 )
 
 // planned is what leat plan --json prints, as anybody may read it.
 type planned struct {
-	Version int               `json:"version"`
-	Layers  map[string]string `json:"layers"`
-	Stages  []placement.Stage `json:"stages"`
-	Fits    bool              `json:"fits"`
+	Version  int               `json:"version"`
+	Layers   map[string]string `json:"layers"`
+	Stages   []planStage       `json:"stages"`
+	Expected planExpected      `json:"expected"`
+	Room     planRoom          `json:"room"`
+	Unused   []planUnused      `json:"unused"`
+	Fits     bool              `json:"fits"`
 }
 
 // estimated returns what a plan for imagined devices prints; it must succeed and
@@ -40,13 +45,16 @@ func llama(t *testing.T, like gguftest.Llama) string {
 
 func TestPlan(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(done(t, "plan", "-m", storiesFile, "--devices", "cpu:0,cpu:0=1GiB", "--max-seqs", "1")), "\n")
-	require.Len(t, lines, 6)
+	require.Len(t, lines, 9)
 	assert.Regexp(t, `^device +layers +weights +kv cache +other +total / budget +full +round$`, lines[0])
 	assert.Regexp(t, `^cpu:0 +embedding, blocks 0-\d .* MiB / +shared +░{10} +<1% +\d+%$`, lines[1])
 	assert.Regexp(t, `^cpu:0 +blocks \d-4, output head .* [KM]iB / 1.0 GiB +░{10} +<1% +\d+%$`, lines[2])
 	assert.Regexp(t, `^the host's memory is shared: 2 stages take \S+ MiB of the \S+ [GT]iB that are free$`, lines[3])
-	assert.Regexp(t, `^crossings 0, slowest stage cpu:0 with [a-z]+.* \(\d+% of a round\), expected \d\.\d × one device$`, lines[4])
-	assert.Equal(t, "2 stages, context of 128 tokens, 1 sequence, 4 kv pages of 32 tokens", lines[5])
+	assert.Equal(t, "a round of batch 1 through the full pipeline, 2 batches in flight, · waits", lines[4])
+	assert.Regexp(t, `^cpu:0  1━+·+ +\d+% busy$`, lines[5])
+	assert.Regexp(t, `^cpu:0  ·+1━+·* +\d+% busy$`, lines[6], "the two take turns on one core")
+	assert.Regexp(t, `^crossings 0, slowest stage cpu:0 with [a-z]+.* \(\d+% of a round\), expected \d\.\d × one device$`, lines[7])
+	assert.Equal(t, "2 stages, context of 128 tokens, 1 sequence, 4 kv pages of 32 tokens", lines[8])
 }
 
 func TestPlanJSON(t *testing.T) {
@@ -65,6 +73,27 @@ func TestPlanJSON(t *testing.T) {
 	assert.Positive(t, b.Bytes)
 	assert.Equal(t, "cpu:0", doc.Layers["embedding"])
 	assert.Equal(t, "cpu:0=1073741824", doc.Layers["output"], "with its budget, so that the saved plan keeps it")
+	for _, s := range doc.Stages {
+		assert.Equal(t, s.Bytes, s.Weights+s.KVCache+s.Other)
+		assert.Positive(t, s.Seconds)
+	}
+	assert.InDelta(t, 1, a.Round+b.Round, 1e-9)
+	assert.Equal(t, planRoom{Context: 128, MaxSeqs: 64, Pages: 256, PageTokens: 32, Sequences: 64}, doc.Room)
+	assert.Equal(t, 8, doc.Expected.BatchRows)
+	assert.Positive(t, doc.Expected.RowsPerSecond)
+	assert.Positive(t, doc.Expected.Speedup)
+	assert.Empty(t, doc.Unused)
+
+	text := estimated(t, storiesFile, "cpu:0=0@1,cpu:1=2MiB@1,cpu:2=100KiB@1", "--json", "--max-seqs", "64", "--max-batch", "16")
+	doc = parsed[planned](t, text)
+	assert.Equal(t, "cpu:1", doc.Room.LimitedBy)
+	assert.Less(t, doc.Room.Sequences, 64)
+	assert.Zero(t, doc.Expected.RowsPerSecond, "speeds of a list are relative")
+	require.Len(t, doc.Unused, 2)
+	assert.Equal(t, planUnused{"cpu:0", "its budget is 0"}, doc.Unused[0])
+	assert.Equal(t, "cpu:2", doc.Unused[1].Device)
+	assert.Contains(t, doc.Unused[1].Reason, "no layer fits: its budget is 100.0 KiB")
+	assert.Contains(t, text, "\n      \"device\": \"cpu:1\"", "indented")
 }
 
 // Keys of "layers" stand in forward order, and the object is a placement that
@@ -73,7 +102,7 @@ func TestPlanJSONIsAPlacement(t *testing.T) {
 	path := llama(t, gguftest.Llama{Blocks: 12})
 	text := estimated(t, path, "cpu:0@1,rocm:0=2GiB@3,cpu:1@1,cuda:0@2", "--json")
 	var keys []string
-	for _, m := range regexp.MustCompile(`"([^"]*)":"(?:cpu|rocm|cuda)`).FindAllStringSubmatch(text[:strings.Index(text, `"stages"`)], -1) {
+	for _, m := range regexp.MustCompile(`"([^"]*)": "(?:cpu|rocm|cuda)`).FindAllStringSubmatch(text[:strings.Index(text, `"stages"`)], -1) {
 		keys = append(keys, m[1])
 	}
 	require.Greater(t, len(keys), 5)
@@ -105,11 +134,24 @@ func TestPlanJSONIsAPlacement(t *testing.T) {
 		assert.True(t, strings.HasPrefix(runs[i].Device, s.Device))
 	}
 	assert.True(t, json.Valid([]byte(text)))
-	assert.Equal(t, 1, strings.Count(text, "\n"))
 }
 
-// A model that doesn't fit is one line that says what is short, with nothing on
-// standard output and no picture.
+// noFit checks that a model doesn't fit, what the line about it says, and that ways out,
+// or that there is none, stand below.
+func noFit(t *testing.T, o outcome, what ...string) {
+	t.Helper()
+	assert.Equal(t, exitFailed, o.status, o.err)
+	first, rest, _ := strings.Cut(o.err, "\n")
+	for _, w := range append(what, "leat: the model doesn't fit") {
+		assert.Contains(t, first, w)
+	}
+	assert.Regexp(t, `^(it fits with +bytes in all  which gives\n(--\S+ \S+|no --kv-memory) .*\n|.*would not help: use more or larger devices)`, rest)
+	assert.NotContains(t, o.err, "\x1b")
+}
+
+// A model that doesn't fit is a line that says what is short, and a table of ways out.
+// Standard output gets nothing, or with --json an object that says the same; no picture
+// is drawn.
 func TestPlanDoesNotFit(t *testing.T) {
 	picture := t.TempDir() + "/plan.svg"
 	for _, c := range []struct {
@@ -126,11 +168,48 @@ func TestPlanDoesNotFit(t *testing.T) {
 		{"cpu: budget 0 B", []string{"--what-if", "cpu=0"}},
 	} {
 		o := leat(t, append([]string{"plan", "-m", storiesFile}, c.args...)...)
-		failed(t, o, "doesn't fit", c.want)
-		assert.Empty(t, o.out)
+		noFit(t, o, c.want)
+		if slices.Contains(c.args, "--json") {
+			doc := parsed[noFitDocument](t, o.out)
+			assert.False(t, doc.Fits)
+			assert.Contains(t, doc.Error, c.want)
+			assert.NotNil(t, doc.WaysOut)
+		} else {
+			assert.Empty(t, o.out)
+		}
 		assert.NotContains(t, strings.ToLower(o.err), "multi")
 	}
 	assert.NoFileExists(t, picture)
+
+	// Each way out is one.
+	args := []string{"plan", "-m", storiesFile, "--devices", "cpu:0=2500KiB", "--max-seqs", "256"}
+	o := leat(t, append(args, "--json")...)
+	noFit(t, o)
+	ways := parsed[noFitDocument](t, o.out).WaysOut
+	require.NotEmpty(t, ways)
+	for _, way := range ways {
+		assert.Contains(t, o.err, way.Flags+" ")
+		assert.Contains(t, o.err, way.Effect)
+		done := leat(t, append(args, strings.Fields(way.Flags)...)...)
+		assert.Equal(t, exitDone, done.status, "%s: %s", way.Flags, done.err)
+	}
+}
+
+// The ways out fit a narrow window, too.
+func TestWaysOutInANarrowWindow(t *testing.T) {
+	ways := []generate.WayOut{
+		{Setting: generate.SettingContext, Value: "2048", Bytes: 1 << 30, Effect: "sequences of up to 2048 tokens instead of 4096"},
+		{Setting: generate.SettingKVMemory, Bytes: 1 << 20, Effect: "as much as there is"},
+	}
+	assert.Equal(t, strings.TrimPrefix(`
+it fits with    bytes in all  which gives
+--ctx 2048           1.0 GiB  sequences of up to 2048 tokens instead of 4096
+no --kv-memory       1.0 MiB  as much as there is`, "\n"), noFitTable(ways, 0))
+	for _, width := range []int{20, 50} {
+		for line := range strings.Lines(noFitTable(ways, width)) {
+			assert.LessOrEqual(t, len(strings.TrimSuffix(line, "\n")), width)
+		}
+	}
 }
 
 // By default a plan has no more than 4096 tokens of the model's own length.
@@ -195,7 +274,7 @@ func TestPlanOfOddModels(t *testing.T) {
 func TestPlanOfABlockThatIsTooLarge(t *testing.T) {
 	path := llama(t, gguftest.Llama{Blocks: 2, Width: 64, Hidden: 8192})
 	o := leat(t, "plan", "-m", path, "--what-if", "cpu:0=3MiB,cpu:1=4MiB", "--max-seqs", "1", "--max-batch", "1")
-	failed(t, o, "doesn't fit", "block 0", "budget 4.0 MiB")
+	noFit(t, o, "block 0", "budget 4.0 MiB")
 	assert.Empty(t, o.out)
 }
 

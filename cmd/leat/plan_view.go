@@ -22,8 +22,11 @@ type planView struct {
 	stages   []stageView // one a replica
 	count    int         // of stages
 	memories []string    // what is said of memory that several stages share
+	unused   []string    // what is said of devices without a stage
 	pace     string      // crossings, and what is expected of the pipeline
 	room     string      // what it has for sequences
+	limit    string      // what keeps it from having more; empty: nothing does
+	round    timeline
 }
 
 // stageView is one stage, or one of its replicas.
@@ -49,6 +52,14 @@ func newPlanView(m *model.Model, p *generate.Plan) *planView {
 			p.Context, counted(p.MaxSeqs, "sequence"), counted(p.Pages, "kv page"), kernels.PageTokens),
 	}
 	v.addStages(p.Stages, p.Slowest())
+	v.round = newTimeline(p.Stages, p.InFlight(), p.Routes())
+	for _, u := range p.Unused {
+		v.unused = append(v.unused, fmt.Sprintf("%s has no stage: %s", u.Devices, u.Reason))
+	}
+	if p.Limit != nil {
+		v.limit = fmt.Sprintf("pages for %d of %s at full length: %s has no room for more",
+			p.Sequences(), counted(p.MaxSeqs, "sequence"), cmp.Or(p.Limit.Memory, p.Limit.Device))
+	}
 	slowest := v.stages[slices.IndexFunc(v.stages, func(s stageView) bool { return s.slowest })]
 	v.pace = fmt.Sprintf("crossings %d, slowest stage %s (%s of a round), expected %.1f × one device",
 		p.Crossings(), v.nameOf(slowest), percent(slowest.share), p.Speedup())

@@ -30,8 +30,8 @@ func Parse(name string, data []byte) (*File, error) {
 	return f, nil
 }
 
-// reader walks a document by what is expected at each place, so it never goes
-// deeper than the format does. The decoder refuses repeated keys and text that
+// reader walks a document by what is expected at each place, so that it never goes
+// deeper than the format does; captions it skips. The decoder refuses repeated keys and text that
 // isn't UTF-8. All its errors are *Error.
 type reader struct {
 	*jsontext.Decoder
@@ -125,10 +125,14 @@ func (r *reader) placement() error {
 			}
 		case "stages":
 			f.stages, err = r.stages(at)
+		case "expected", "room":
+			err = r.caption(at, "an object", '{')
+		case "unused":
+			err = r.caption(at, "an array", '[')
 		case "fits":
-			_, err = r.next(at, "true or false", 't', 'f')
+			err = r.caption(at, "true or false", 't', 'f')
 		default:
-			err = r.wrongf(at, "there is no such key in a placement: it may have version, layers, fallback, stages and fits")
+			err = r.wrongf(at, "there is no such key in a placement: it may have version, layers, fallback, stages, expected, room, unused and fits")
 		}
 		return err
 	}, "version", "layers")
@@ -139,6 +143,16 @@ func (r *reader) placement() error {
 		return r.wrongf(root, "something follows the placement: delete what stands after its closing }")
 	}
 	return nil
+}
+
+// caption reads a value that is there for people, of one of the kinds wanted, which
+// what describes.
+func (r *reader) caption(at path, what string, wanted ...jsontext.Kind) error {
+	found := r.PeekKind()
+	if name := kinds[found]; name != "" && !slices.Contains(wanted, found) {
+		return r.wrongf(at, "%s, where %s belongs", name, what)
+	}
+	return r.syntax(at, r.SkipValue())
 }
 
 func (r *reader) layers(at path) (layers Layers, err error) {
@@ -195,8 +209,12 @@ func (r *reader) stage(at path) (s Stage, err error) {
 			s.Bytes, err = r.whole(at, maxExact)
 		case "budget":
 			s.Budget, err = r.whole(at, maxExact)
+		case "weights", "kv_cache", "other":
+			_, err = r.whole(at, maxExact)
+		case "seconds", "round":
+			err = r.caption(at, "a number", '0')
 		default:
-			err = r.wrongf(at, "there is no such key in a stage: it may have device, from, to, layers, bytes and budget")
+			err = r.wrongf(at, "there is no such key in a stage: it may have device, from, to, layers, bytes, budget, weights, kv_cache, other, seconds and round")
 		}
 		return err
 	}, "device", "from", "to")

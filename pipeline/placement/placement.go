@@ -25,11 +25,11 @@
 //
 // "fallback" may be "cpu": what runs the layers of a device that is missing.
 //
-// "stages" and "fits" are what a plan adds to the same object. A plan can be
+// "stages", "expected", "room", "unused" and "fits" are what a plan adds to the same object. A plan can be
 // saved, edited and run, and these may stay in it: "stages" must agree with
 // "layers", or is an error. Where it divides a run of one device into several
-// stages, they stay divided. Its "layers", "bytes" and "budget", and "fits", are
-// captions: they must be well-formed and are not acted on.
+// stages, they stay divided. Its other keys are captions, as the plan's other ones are:
+// they must be well-formed, and have no effect.
 //
 // Everything else in a file is an error with the JSON path of what is wrong.
 // placement.schema.json, embedded as [Schema], says the same as far as a schema

@@ -48,7 +48,7 @@ func (c *check) runStories(ctx context.Context) error {
 	}
 	done("greedy text of %d tokens, the CPU's on each of: %s", len(want.Tokens), strings.Join(ways, "; "))
 
-	tokens := append(slices.Clone(want.PromptTokens), want.Tokens...)
+	tokens := append(slices.Clone(want.Prompt), want.Tokens...)
 	on := func(args ...string) ([]float32, error) { return c.logits(ctx, path, tokens, args...) }
 	cpu, err := on("--devices", "cpu")
 	if err != nil {
@@ -82,9 +82,9 @@ func (c *check) runStories(ctx context.Context) error {
 
 // storyDocument is what is read of leat run --json.
 type storyDocument struct {
-	Text         string  `json:"text"`
-	PromptTokens []int32 `json:"prompt_tokens"`
-	Tokens       []int32 `json:"tokens"`
+	Text   string  `json:"text"`
+	Prompt []int32 `json:"prompt_token_ids"`
+	Tokens []int32 `json:"tokens"`
 }
 
 // story is the text that a model writes, the likeliest token each time.

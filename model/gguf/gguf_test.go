@@ -278,7 +278,7 @@ func TestTypesOfKernels(t *testing.T) {
 		assert.EqualValues(t, elems, kElems, typ)
 		assert.EqualValues(t, bytes, kBytes, typ)
 	}
-	_, ok := gguf.Q5_K.Kernel()
+	_, ok := gguf.Q8_K.Kernel()
 	assert.False(t, ok)
 	assert.Equal(t, "type 99", gguf.Type(99).String())
 }

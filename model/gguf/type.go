@@ -46,6 +46,7 @@ const (
 	MXFP4   Type = 39
 	NVFP4   Type = 40
 	Q1_0    Type = 41
+	Q2_0    Type = 42
 )
 
 // layouts has a type's name, the elements of a block and its bytes. Types that
@@ -72,7 +73,7 @@ var layouts = [...]struct {
 	IQ4_NL: {"IQ4_NL", 32, 18}, IQ4_XS: {"IQ4_XS", 256, 136},
 
 	TQ1_0: {"TQ1_0", 256, 54}, TQ2_0: {"TQ2_0", 256, 66},
-	MXFP4: {"MXFP4", 32, 17}, NVFP4: {"NVFP4", 64, 36}, Q1_0: {"Q1_0", 128, 18},
+	MXFP4: {"MXFP4", 32, 17}, NVFP4: {"NVFP4", 64, 36}, Q1_0: {"Q1_0", 128, 18}, Q2_0: {"Q2_0", 64, 18},
 
 	4: {name: "Q4_2"}, 5: {name: "Q4_3"},
 	31: {name: "Q4_0_4_4"}, 32: {name: "Q4_0_4_8"}, 33: {name: "Q4_0_8_8"},
@@ -110,21 +111,21 @@ func (t Type) check() error {
 // Kernel returns the type as the op set has it, ok false for a type that Leat
 // can list but not compute with.
 func (t Type) Kernel() (k kernels.Type, ok bool) {
-	switch t {
-	case F32:
-		return kernels.F32, true
-	case F16:
-		return kernels.F16, true
-	case BF16:
-		return kernels.BF16, true
-	case Q8_0:
-		return kernels.Q8_0, true
-	case Q4_0:
-		return kernels.Q4_0, true
-	case Q4_K:
-		return kernels.Q4_K, true
-	case Q6_K:
-		return kernels.Q6_K, true
-	}
-	return 0, false
+	k, ok = computed[t]
+	return k, ok
 }
+
+// computed has the types that Leat computes with, by their names.
+var computed = func() map[Type]kernels.Type {
+	types := map[string]kernels.Type{}
+	for _, k := range kernels.WeightTypes() {
+		types[k.String()] = k
+	}
+	m := map[Type]kernels.Type{}
+	for t := range Type(len(layouts)) {
+		if k, ok := types[t.String()]; ok {
+			m[t] = k
+		}
+	}
+	return m
+}()

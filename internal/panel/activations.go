@@ -7,12 +7,13 @@ import (
 
 // Activations are rows of activations in the form that the integer products
 // multiply by: int8 in blocks of 32 columns, all levels alike. It is a handle on
-// memory of the caller's. A block takes 40 bytes:
+// memory of the caller's. A block takes 48 bytes:
 //
-//	| q: 32 int8 | d: float32 | -8·Σq: int32 |
+//	| q: 32 int8 | d: float32 | -8·Σq: int32 | the same of columns 0-15 | of columns 16-31 |
 //
-// An activation is d·q. The last number corrects a block's sum for Q4_0 weights
-// held as q+8; 16 times it, for Q8_0 weights held as q+128.
+// An activation is d·q. The sums correct a product for weights that are held as codes
+// with an offset: as they are, for Q4_0 weights held as q+8; 16 times them, for Q8_0
+// weights held as q+128. The sum of the products with a block's minimum is -1/8 of them.
 //
 // Rows may be quantized and read at the same time, if they are different ones.
 type Activations struct {
@@ -21,9 +22,11 @@ type Activations struct {
 }
 
 const (
-	activationBlock = 40 // bytes
+	activationBlock = 48 // bytes
 	scaleAt         = 32
 	biasAt          = 36
+	firstBiasAt     = 40
+	secondBiasAt    = 44
 )
 
 // ActivationBytes returns the bytes that rows rows of cols columns take.

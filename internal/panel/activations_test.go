@@ -60,17 +60,19 @@ func quantizeReference(x []float32) (d float32, q [panel.Block]int) {
 func requireQuantized(t testing.TB, x []float32, mem []byte) {
 	t.Helper()
 	for b := 0; b < len(x); b += panel.Block {
-		block := mem[b/panel.Block*40:][:40]
+		block := mem[b/panel.Block*48:][:48]
 		d, q := quantizeReference(x[b:][:panel.Block])
 		got := math.Float32frombits(le.Uint32(block[32:]))
 		require.True(t, sameBits(d, got), "block %d: want scale %v, got %v", b/panel.Block, d, got)
-		var sum int
+		var sums [2]int
 		for i, want := range q {
 			require.LessOrEqual(t, max(want, -want), 127)
 			require.EqualValues(t, want, int8(block[i]), "block %d, element %d: %v by %v", b/panel.Block, i, x[b+i], d)
-			sum += want
+			sums[i/(panel.Block/2)] += want
 		}
-		require.EqualValues(t, -8*sum, int32(le.Uint32(block[36:])), "block %d: sum", b/panel.Block)
+		for i, want := range []int{sums[0] + sums[1], sums[0], sums[1]} {
+			require.EqualValues(t, -8*want, int32(le.Uint32(block[36+4*i:])), "block %d: sum %d", b/panel.Block, i)
+		}
 	}
 }
 
@@ -126,7 +128,7 @@ func TestQuantizeEdges(t *testing.T) {
 					copy(x[panel.Block+shift:], c.x)
 					a, mem := activationsOver(t, 1, len(x))
 					k.Quantize(a, 0, x)
-					block := mem[40:80]
+					block := mem[48:96]
 					want := math.Float32bits(c.d)
 					if c.d != c.d {
 						want = 0x7fc00000
@@ -177,41 +179,23 @@ func TestActivationsThatCannotBe(t *testing.T) {
 		_, err = panel.NewActivations(nil, c.rows, c.cols)
 		assert.ErrorContains(t, err, c.want)
 	}
-	_, err := panel.NewActivations(make([]byte, 79), 2, 32)
-	assert.ErrorContains(t, err, "take 80 bytes, but only 79 are given")
+	_, err := panel.NewActivations(make([]byte, 95), 2, 32)
+	assert.ErrorContains(t, err, "take 96 bytes, but only 95 are given")
 }
 
 // FuzzInt feeds any bits, as weights and as activations, to every level.
 func FuzzInt(f *testing.F) {
-	seed := make([]byte, 32*4+18)
-	for i := range seed {
-		seed[i] = byte(i * 37)
-	}
-	f.Add(seed, uint8(3), true)
-	f.Add(seed, uint8(9), false)
-	f.Fuzz(func(t *testing.T, data []byte, rows uint8, nibbles bool) {
-		typ := kernels.Q8_0
-		if nibbles {
-			typ = kernels.Q4_0
+	for i := range intTypes {
+		_, size := intTypes[i].Block()
+		seed := make([]byte, elemsOf(intTypes[i])*4+size)
+		for i := range seed {
+			seed[i] = byte(i * 37)
 		}
-		requireTwins(t, typ, data, 1+int(rows%17))
-	})
-}
-
-// FuzzSuperblocks does the same with Q4_K and Q6_K.
-func FuzzSuperblocks(f *testing.F) {
-	seed := make([]byte, 256*4+210)
-	for i := range seed {
-		seed[i] = byte(i * 37)
+		f.Add(seed, uint8(3), uint8(i))
+		f.Add(seed, uint8(9), uint8(i))
 	}
-	f.Add(seed, uint8(3), true)
-	f.Add(seed, uint8(9), false)
-	f.Fuzz(func(t *testing.T, data []byte, rows uint8, nibbles bool) {
-		typ := kernels.Q6_K
-		if nibbles {
-			typ = kernels.Q4_K
-		}
-		requireTwins(t, typ, data, 1+int(rows%17))
+	f.Fuzz(func(t *testing.T, data []byte, rows, typ uint8) {
+		requireTwins(t, intTypes[int(typ)%len(intTypes)], data, 1+int(rows%17))
 	})
 }
 

@@ -10,10 +10,7 @@ import "math/bits"
 // and the odd columns from 8g on.
 type fours [Block / 4]uint64
 
-const (
-	everyNibble = 0x000f000f000f000f
-	everyByte   = 0x00ff00ff00ff00ff
-)
+const everyByte = 0x00ff00ff00ff00ff
 
 // digit3 is the third digit of a word whose digits all lie within ±32767.
 func digit3(w uint64) int32 { return int32(int64(w+1<<47) >> 48) }
@@ -28,40 +25,27 @@ func (f *fours) activations(x []byte) {
 	}
 }
 
-// nibbles returns a lane's four words of a block of Q4_K.
-func (f *fours) nibbles(block []byte, lane int) {
+// values returns 32 weights' values.
+func (f *fours) values(v *[Block]int8) {
 	for g := range 4 {
-		w := uint64(le.Uint32(block[2*Lanes+g*64+lane*4:]))
-		w |= w << 28 // the high nibbles' columns follow the low ones'
-		f[g] = w & everyNibble
-		f[4+g] = w >> 8 & everyNibble
+		var even, odd int64
+		for i := 6; i >= 0; i -= 2 {
+			even, odd = even<<16+int64(v[8*g+i]), odd<<16+int64(v[8*g+i+1])
+		}
+		f[g], f[4+g] = uint64(even), uint64(odd)
 	}
 }
 
-// sixBits returns a lane's words of a block of Q6_K, less 32.
-func (f *fours) sixBits(block []byte, lane int) {
-	for g := range 4 {
-		low := uint64(le.Uint32(block[2*Lanes+g*64+lane*4:]))
-		high := uint64(le.Uint32(block[pairsQ6_K+g/2*64+lane*4:]) >> (g % 2 * 4))
-		low |= low << 28
-		high |= high << 30
-		const nibbles, pairs, bias = 0x0f0f0f0f0f0f0f0f, 0x0303030303030303, 0x0020002000200020
-		q := low&nibbles | high&pairs<<4
-		f[g] = q&everyByte - bias
-		f[4+g] = q>>8&everyByte - bias
-	}
+// halfSums returns the sums of products of values up to 32 with the two halves of the
+// activations. Two words' third digits come to no more than 2·4·32·127 = 32512.
+func halfSums(v, x *fours) (first, second int32) {
+	return digit3(v[0]*x[0]+v[1]*x[1]) + digit3(v[4]*x[4]+v[5]*x[5]),
+		digit3(v[2]*x[2]+v[3]*x[3]) + digit3(v[6]*x[6]+v[7]*x[7])
 }
 
-// nibbleSum is the sum of the products of nibbles and activations. Four words'
-// third digits come to no more than 4·4·15·127 = 30480.
-func nibbleSum(w, x *fours) int32 {
-	return digit3(w[0]*x[0]+w[1]*x[1]+w[2]*x[2]+w[3]*x[3]) +
-		digit3(w[4]*x[4]+w[5]*x[5]+w[6]*x[6]+w[7]*x[7])
-}
-
-// halfSums are those of six-bit weights, 16 columns each. Two words' third
-// digits come to no more than 2·4·32·127 = 32512.
-func halfSums(w, x *fours) (first, second int32) {
-	return digit3(w[0]*x[0]+w[1]*x[1]) + digit3(w[4]*x[4]+w[5]*x[5]),
-		digit3(w[2]*x[2]+w[3]*x[3]) + digit3(w[6]*x[6]+w[7]*x[7])
+// wordSums returns them for values up to 64, of which one word's third digit comes to
+// no more than 4·64·127 = 32512.
+func wordSums(v, x *fours) (first, second int32) {
+	return digit3(v[0]*x[0]) + digit3(v[1]*x[1]) + digit3(v[4]*x[4]) + digit3(v[5]*x[5]),
+		digit3(v[2]*x[2]) + digit3(v[3]*x[3]) + digit3(v[6]*x[6]) + digit3(v[7]*x[7])
 }

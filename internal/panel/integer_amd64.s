@@ -13,7 +13,7 @@ TEXT ·intQ8_0x8VNNI(SB), NOSPLIT, $0-88
 	MOVQ   y_base+56(FP), BX
 	MOVQ   yStride+80(FP), SI
 	SHLQ   $0x02, SI
-	IMUL3Q $0x28, CX, DI
+	IMUL3Q $0x30, CX, DI
 	LEAQ   (DI)(DI*2), R8
 	LEAQ   (DX)(DI*4), R9
 	VPXORD Z0, Z0, Z0
@@ -148,8 +148,8 @@ block:
 	VMULPS        Z8, Z16, Z16
 	VADDPS        Z16, Z7, Z7
 	ADDQ          $0x00000220, AX
-	ADDQ          $0x00000028, DX
-	ADDQ          $0x00000028, R9
+	ADDQ          $0x00000030, DX
+	ADDQ          $0x00000030, R9
 	DECQ          CX
 	JNZ           block
 	VMOVUPS       Z0, (BX)
@@ -180,7 +180,7 @@ TEXT ·intQ8_0x4VNNI(SB), NOSPLIT, $0-88
 	MOVQ   y_base+56(FP), BX
 	MOVQ   yStride+80(FP), SI
 	SHLQ   $0x02, SI
-	IMUL3Q $0x28, CX, DI
+	IMUL3Q $0x30, CX, DI
 	LEAQ   (DI)(DI*2), R8
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -254,7 +254,7 @@ block:
 	VMULPS        Z4, Z8, Z8
 	VADDPS        Z8, Z3, Z3
 	ADDQ          $0x00000220, AX
-	ADDQ          $0x00000028, DX
+	ADDQ          $0x00000030, DX
 	DECQ          CX
 	JNZ           block
 	VMOVUPS       Z0, (BX)
@@ -277,7 +277,7 @@ TEXT ·intQ8_0x2VNNI(SB), NOSPLIT, $0-88
 	MOVQ   y_base+56(FP), BX
 	MOVQ   yStride+80(FP), SI
 	SHLQ   $0x02, SI
-	IMUL3Q $0x28, CX, DI
+	IMUL3Q $0x30, CX, DI
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 
@@ -320,7 +320,7 @@ block:
 	VMULPS        Z2, Z4, Z4
 	VADDPS        Z4, Z1, Z1
 	ADDQ          $0x00000220, AX
-	ADDQ          $0x00000028, DX
+	ADDQ          $0x00000030, DX
 	DECQ          CX
 	JNZ           block
 	VMOVUPS       Z0, (BX)
@@ -339,7 +339,7 @@ TEXT ·intQ8_0x1VNNI(SB), NOSPLIT, $0-88
 	MOVQ   y_base+56(FP), BX
 	MOVQ   yStride+80(FP), SI
 	SHLQ   $0x02, SI
-	IMUL3Q $0x28, CX, DI
+	IMUL3Q $0x30, CX, DI
 	VPXORD Z0, Z0, Z0
 
 block:
@@ -367,7 +367,7 @@ block:
 	VMULPS        Z1, Z2, Z2
 	VADDPS        Z2, Z0, Z0
 	ADDQ          $0x00000220, AX
-	ADDQ          $0x00000028, DX
+	ADDQ          $0x00000030, DX
 	DECQ          CX
 	JNZ           block
 	VMOVUPS       Z0, (BX)
@@ -384,7 +384,7 @@ TEXT ·intQ8_0x4AVX512(SB), NOSPLIT, $0-88
 	MOVQ   y_base+56(FP), BX
 	MOVQ   yStride+80(FP), SI
 	SHLQ   $0x02, SI
-	IMUL3Q $0x28, CX, DI
+	IMUL3Q $0x30, CX, DI
 	LEAQ   (DI)(DI*2), R8
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -650,7 +650,7 @@ block:
 	VMULPS       Z4, Z7, Z7
 	VADDPS       Z7, Z3, Z3
 	ADDQ         $0x00000220, AX
-	ADDQ         $0x00000028, DX
+	ADDQ         $0x00000030, DX
 	DECQ         CX
 	JNZ          block
 	VMOVUPS      Z0, (BX)
@@ -693,7 +693,7 @@ TEXT ·intQ8_0x2AVX512(SB), NOSPLIT, $0-88
 	MOVQ   y_base+56(FP), BX
 	MOVQ   yStride+80(FP), SI
 	SHLQ   $0x02, SI
-	IMUL3Q $0x28, CX, DI
+	IMUL3Q $0x30, CX, DI
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 
@@ -844,7 +844,7 @@ block:
 	VMULPS       Z2, Z3, Z3
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x00000220, AX
-	ADDQ         $0x00000028, DX
+	ADDQ         $0x00000030, DX
 	DECQ         CX
 	JNZ          block
 	VMOVUPS      Z0, (BX)
@@ -863,7 +863,7 @@ TEXT ·intQ8_0x1AVX512(SB), NOSPLIT, $0-88
 	MOVQ   y_base+56(FP), BX
 	MOVQ   yStride+80(FP), SI
 	SHLQ   $0x02, SI
-	IMUL3Q $0x28, CX, DI
+	IMUL3Q $0x30, CX, DI
 	VPXORD Z0, Z0, Z0
 
 block:
@@ -957,7 +957,7 @@ block:
 	VMULPS       Z2, Z1, Z1
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x00000220, AX
-	ADDQ         $0x00000028, DX
+	ADDQ         $0x00000030, DX
 	DECQ         CX
 	JNZ          block
 	VMOVUPS      Z0, (BX)
@@ -974,7 +974,7 @@ TEXT ·intQ8_0x2AVX2(SB), NOSPLIT, $0-88
 	MOVQ   y_base+56(FP), BX
 	MOVQ   yStride+80(FP), SI
 	SHLQ   $0x02, SI
-	IMUL3Q $0x28, CX, DI
+	IMUL3Q $0x30, CX, DI
 	VPXOR  Y0, Y0, Y0
 	VPXOR  Y1, Y1, Y1
 	VPXOR  Y2, Y2, Y2
@@ -1276,7 +1276,7 @@ block:
 	VMULPS       Y5, Y7, Y7
 	VADDPS       Y7, Y3, Y3
 	ADDQ         $0x00000220, AX
-	ADDQ         $0x00000028, DX
+	ADDQ         $0x00000030, DX
 	DECQ         CX
 	JNZ          block
 	VMOVUPS      Y0, (BX)
@@ -1297,7 +1297,7 @@ TEXT ·intQ8_0x1AVX2(SB), NOSPLIT, $0-88
 	MOVQ   y_base+56(FP), BX
 	MOVQ   yStride+80(FP), SI
 	SHLQ   $0x02, SI
-	IMUL3Q $0x28, CX, DI
+	IMUL3Q $0x30, CX, DI
 	VPXOR  Y0, Y0, Y0
 	VPXOR  Y1, Y1, Y1
 
@@ -1483,7 +1483,7 @@ block:
 	VMULPS       Y4, Y3, Y3
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x00000220, AX
-	ADDQ         $0x00000028, DX
+	ADDQ         $0x00000030, DX
 	DECQ         CX
 	JNZ          block
 	VMOVUPS      Y0, (BX)
@@ -1501,7 +1501,7 @@ TEXT ·intQ4_0x8VNNI(SB), NOSPLIT, $0-88
 	MOVQ   y_base+56(FP), BX
 	MOVQ   yStride+80(FP), SI
 	SHLQ   $0x02, SI
-	IMUL3Q $0x28, CX, DI
+	IMUL3Q $0x30, CX, DI
 	LEAQ   (DI)(DI*2), R8
 	LEAQ   (DX)(DI*4), R9
 	VPXORD Z0, Z0, Z0
@@ -1636,8 +1636,8 @@ block:
 	VMULPS        Z8, Z16, Z16
 	VADDPS        Z16, Z7, Z7
 	ADDQ          $0x00000120, AX
-	ADDQ          $0x00000028, DX
-	ADDQ          $0x00000028, R9
+	ADDQ          $0x00000030, DX
+	ADDQ          $0x00000030, R9
 	DECQ          CX
 	JNZ           block
 	VMOVUPS       Z0, (BX)
@@ -1668,7 +1668,7 @@ TEXT ·intQ4_0x4VNNI(SB), NOSPLIT, $0-88
 	MOVQ   y_base+56(FP), BX
 	MOVQ   yStride+80(FP), SI
 	SHLQ   $0x02, SI
-	IMUL3Q $0x28, CX, DI
+	IMUL3Q $0x30, CX, DI
 	LEAQ   (DI)(DI*2), R8
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -1746,7 +1746,7 @@ block:
 	VMULPS        Z4, Z8, Z8
 	VADDPS        Z8, Z3, Z3
 	ADDQ          $0x00000120, AX
-	ADDQ          $0x00000028, DX
+	ADDQ          $0x00000030, DX
 	DECQ          CX
 	JNZ           block
 	VMOVUPS       Z0, (BX)
@@ -1769,7 +1769,7 @@ TEXT ·intQ4_0x2VNNI(SB), NOSPLIT, $0-88
 	MOVQ   y_base+56(FP), BX
 	MOVQ   yStride+80(FP), SI
 	SHLQ   $0x02, SI
-	IMUL3Q $0x28, CX, DI
+	IMUL3Q $0x30, CX, DI
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 
@@ -1818,7 +1818,7 @@ block:
 	VMULPS        Z2, Z4, Z4
 	VADDPS        Z4, Z1, Z1
 	ADDQ          $0x00000120, AX
-	ADDQ          $0x00000028, DX
+	ADDQ          $0x00000030, DX
 	DECQ          CX
 	JNZ           block
 	VMOVUPS       Z0, (BX)
@@ -1837,7 +1837,7 @@ TEXT ·intQ4_0x1VNNI(SB), NOSPLIT, $0-88
 	MOVQ   y_base+56(FP), BX
 	MOVQ   yStride+80(FP), SI
 	SHLQ   $0x02, SI
-	IMUL3Q $0x28, CX, DI
+	IMUL3Q $0x30, CX, DI
 	VPXORD Z0, Z0, Z0
 
 block:
@@ -1872,7 +1872,7 @@ block:
 	VMULPS        Z1, Z2, Z2
 	VADDPS        Z2, Z0, Z0
 	ADDQ          $0x00000120, AX
-	ADDQ          $0x00000028, DX
+	ADDQ          $0x00000030, DX
 	DECQ          CX
 	JNZ           block
 	VMOVUPS       Z0, (BX)
@@ -1889,7 +1889,7 @@ TEXT ·intQ4_0x4AVX512(SB), NOSPLIT, $0-88
 	MOVQ   y_base+56(FP), BX
 	MOVQ   yStride+80(FP), SI
 	SHLQ   $0x02, SI
-	IMUL3Q $0x28, CX, DI
+	IMUL3Q $0x30, CX, DI
 	LEAQ   (DI)(DI*2), R8
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -2035,7 +2035,7 @@ block:
 	VMULPS       Z4, Z7, Z7
 	VADDPS       Z7, Z3, Z3
 	ADDQ         $0x00000120, AX
-	ADDQ         $0x00000028, DX
+	ADDQ         $0x00000030, DX
 	DECQ         CX
 	JNZ          block
 	VMOVUPS      Z0, (BX)
@@ -2058,7 +2058,7 @@ TEXT ·intQ4_0x2AVX512(SB), NOSPLIT, $0-88
 	MOVQ   y_base+56(FP), BX
 	MOVQ   yStride+80(FP), SI
 	SHLQ   $0x02, SI
-	IMUL3Q $0x28, CX, DI
+	IMUL3Q $0x30, CX, DI
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 
@@ -2141,7 +2141,7 @@ block:
 	VMULPS       Z2, Z3, Z3
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x00000120, AX
-	ADDQ         $0x00000028, DX
+	ADDQ         $0x00000030, DX
 	DECQ         CX
 	JNZ          block
 	VMOVUPS      Z0, (BX)
@@ -2160,7 +2160,7 @@ TEXT ·intQ4_0x1AVX512(SB), NOSPLIT, $0-88
 	MOVQ   y_base+56(FP), BX
 	MOVQ   yStride+80(FP), SI
 	SHLQ   $0x02, SI
-	IMUL3Q $0x28, CX, DI
+	IMUL3Q $0x30, CX, DI
 	VPXORD Z0, Z0, Z0
 
 block:
@@ -2212,7 +2212,7 @@ block:
 	VMULPS       Z2, Z1, Z1
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x00000120, AX
-	ADDQ         $0x00000028, DX
+	ADDQ         $0x00000030, DX
 	DECQ         CX
 	JNZ          block
 	VMOVUPS      Z0, (BX)
@@ -2229,7 +2229,7 @@ TEXT ·intQ4_0x2AVX2(SB), NOSPLIT, $0-88
 	MOVQ   y_base+56(FP), BX
 	MOVQ   yStride+80(FP), SI
 	SHLQ   $0x02, SI
-	IMUL3Q $0x28, CX, DI
+	IMUL3Q $0x30, CX, DI
 	VPXOR  Y0, Y0, Y0
 	VPXOR  Y1, Y1, Y1
 	VPXOR  Y2, Y2, Y2
@@ -2395,7 +2395,7 @@ block:
 	VMULPS       Y5, Y7, Y7
 	VADDPS       Y7, Y3, Y3
 	ADDQ         $0x00000120, AX
-	ADDQ         $0x00000028, DX
+	ADDQ         $0x00000030, DX
 	DECQ         CX
 	JNZ          block
 	VMOVUPS      Y0, (BX)
@@ -2416,7 +2416,7 @@ TEXT ·intQ4_0x1AVX2(SB), NOSPLIT, $0-88
 	MOVQ   y_base+56(FP), BX
 	MOVQ   yStride+80(FP), SI
 	SHLQ   $0x02, SI
-	IMUL3Q $0x28, CX, DI
+	IMUL3Q $0x30, CX, DI
 	VPXOR  Y0, Y0, Y0
 	VPXOR  Y1, Y1, Y1
 
@@ -2518,7 +2518,7 @@ block:
 	VMULPS       Y4, Y3, Y3
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x00000120, AX
-	ADDQ         $0x00000028, DX
+	ADDQ         $0x00000030, DX
 	DECQ         CX
 	JNZ          block
 	VMOVUPS      Y0, (BX)

@@ -20,7 +20,7 @@ type Kernels struct {
 	// The kernels of a type multiply different numbers of rows at once: the
 	// most first, and 1 last.
 	floats   [3]([]floatKernel) // from F32 on
-	ints     [4]([]intKernel)   // from Q8_0 on
+	ints     ints
 	quantize func(dst []byte, x []float32)
 
 	// Attention's, around its products.
@@ -50,6 +50,17 @@ type Kernels struct {
 	sumWeights   func(x []float32, from, largest, scale float32) uint64
 	splitWeights func(x []float32, from, over, largest, scale float32) (sum, sumOver uint64)
 	sumExp       func(x []float32, largest float32) float64
+}
+
+// ints has the kernels of each quantized type, from Q8_0 on.
+type ints [kernels.Q2_0 - kernels.Q8_0 + 1][]intKernel
+
+// with returns the kernels of all types, some of them those of more.
+func (k ints) with(more map[kernels.Type][]intKernel) ints {
+	for t, v := range more {
+		k[t-kernels.Q8_0] = v
+	}
+	return k
 }
 
 type floatKernel struct {
@@ -111,14 +122,20 @@ func (k *Kernels) Float(t kernels.Type, p []byte, cols int, x []float32, xStride
 // Int multiplies panel p of quantized weights by n quantized rows of cols
 // columns, from row from on: output lane l of row from+r is y[r·yStride+l].
 //
-// Of each block of 32 columns exact integer sums are taken; then, blocks in order
-// and from +0 on, each operation is rounded to float32:
+// Of each block of 32 columns exact integer sums are taken: s of the products with the
+// codes' values, and s0 and s1 of those of its two halves. Where the type has minima, b,
+// b0 and b1 are -8 times the same sums of the activations. Then, blocks in order and
+// from +0 on, each operation is rounded to float32, none fused with another:
 //
-//	Q8_0, Q4_0  y += s·(dw·dx)
-//	Q4_K        y += ((d·scale)·s - (dmin·min)·sum)·dx, where s is of the products
-//	            with the nibbles, and sum of the activations
-//	Q6_K        y += (d·t)·dx, where t = scale0·s0 + scale1·s1, each s of 16 columns,
-//	            is an integer too
+//	y += s·(d·dx)                                       d alone
+//	y += s·((d·S)·dx)                                   a scale for 32 columns
+//	y += ((d·S)·s + (dmin/8·M)·b)·dx                    a scale and a minimum
+//	y += (d·(S0·s0 + S1·s1))·dx                         a scale for 16 columns
+//	y += (d·(S0·s0 + S1·s1) + dmin/8·(M0·b0 + M1·b1))·dx    and a minimum
+//	y += (f0·s0 + f1·s1)·dx                             floats for 16 columns
+//
+// In the fourth and fifth the sums in brackets of integers are exact integers. S and M
+// are 1 where a type has d and a minimum, m = -dmin·M, but no integer scales.
 func (k *Kernels) Int(t kernels.Type, p []byte, cols int, a *Activations, from, n int, y []float32, yStride int) {
 	variants := k.ints[t-kernels.Q8_0]
 	if n <= 0 {

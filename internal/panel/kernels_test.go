@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/leat-dev/leat/internal/blocks"
 	"github.com/leat-dev/leat/internal/panel"
 	"github.com/leat-dev/leat/kernels"
 )
@@ -202,17 +203,14 @@ func spread(m kernels.Matrix, rng *rand.Rand) {
 		e := m.Data[at:][:size]
 		if rng.IntN(4) == 0 {
 			extreme := []byte{0x80, 0x7f, 0x00, 0xff, 0xf0, 0x0f}[rng.IntN(6)]
-			d, dmin := randomHalf(rng), randomHalf(rng)
 			for i := range e {
 				e[i] = extreme
 			}
-			for i, at := range halves(m.Type) {
-				le.PutUint16(e[at:], []uint16{d, dmin}[i])
-			}
+			putHalves(m.Type, e, []uint16{randomHalf(rng), randomHalf(rng)})
 		}
 		if rng.IntN(100) == 0 {
-			at := halves(m.Type)[rng.IntN(len(halves(m.Type)))]
-			le.PutUint16(e[at:], []uint16{0x0000, 0x8000, 0x7bff, 0x0001, 0x7c00, 0xfc00, 0x7e00, 0x7c01}[rng.IntN(8)])
+			odd := []uint16{0x0000, 0x8000, 0x7bff, 0x0001, 0x7c00, 0xfc00, 0x7e00, 0x7c01}
+			putHalves(m.Type, e, []uint16{odd[rng.IntN(8)], odd[rng.IntN(8)]})
 		}
 	}
 }
@@ -226,24 +224,33 @@ func intReference(m kernels.Matrix, x []float32) []float32 {
 		for b := 0; b < m.Cols; b += panel.Block {
 			e := m.Data[(r*m.Cols+b)/elems*size:][:size]
 			dx, q := quantizeReference(x[b:][:panel.Block])
-			var s, scaled, sum int
-			var w integer
+			var s, sums [2]int // of the halves
+			var w [2]integer
 			for i := range q {
-				w = integerOf(m.Type, e, b%elems+i)
-				s += w.q * q[i]
-				scaled += w.scale * w.q * q[i]
-				sum += q[i]
+				h := i / (panel.Block / 2)
+				w[h] = integerOf(m.Type, e, b%elems+i)
+				s[h] += w[h].q * q[i]
+				sums[h] += q[i]
 			}
-			d := float32(w.d)
-			switch m.Type {
-			case kernels.Q4_K:
-				product := float32(d*float32(w.scale)) * float32(s)
-				least := float32(float32(w.dmin)*float32(w.minimum)) * float32(sum)
-				y[r] += float32(float32(float32(product)-float32(least)) * dx)
-			case kernels.Q6_K:
-				y[r] += float32(float32(d*float32(scaled)) * dx)
+			d, dmin := float32(w[0].d), float32(w[0].dmin)
+			f := blocks.For(m.Type)
+			switch {
+			case m.Type == kernels.NVFP4:
+				y[r] += float32((float32(d*float32(s[0])) + float32(float32(w[1].d)*float32(s[1]))) * dx)
+			case f.Scales.Halves():
+				t := w[0].scale*s[0] + w[1].scale*s[1]
+				u := w[0].minimum*-8*sums[0] + w[1].minimum*-8*sums[1]
+				product := float32(d * float32(t))
+				if f.HasMinimum() {
+					product += float32(float32(dmin/8) * float32(u))
+				}
+				y[r] += float32(product * dx)
+			case f.HasMinimum():
+				product := float32(float32(d*float32(w[0].scale)) * float32(s[0]+s[1]))
+				least := float32(float32(dmin/8*float32(w[0].minimum)) * float32(-8*(sums[0]+sums[1])))
+				y[r] += float32((product + least) * dx)
 			default:
-				y[r] += float32(float32(s) * float32(d*dx))
+				y[r] += float32(float32(s[0]+s[1]) * float32(float32(d*float32(w[0].scale))*dx))
 			}
 		}
 	}

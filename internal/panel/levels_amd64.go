@@ -17,11 +17,10 @@ var avx2 = &Kernels{
 		{{4, floatF16x4AVX2}, {2, floatF16x2AVX2}, {1, floatF16x1AVX2}},
 		{{4, floatBF16x4AVX2}, {2, floatBF16x2AVX2}, {1, floatBF16x1AVX2}},
 	},
-	ints: [4][]intKernel{
-		{{2, intQ8_0x2AVX2}, {1, intQ8_0x1AVX2}},
-		{{2, intQ4_0x2AVX2}, {1, intQ4_0x1AVX2}},
-		portableQ4_K, portableQ6_K,
-	},
+	ints: portableInts.with(map[kernels.Type][]intKernel{
+		kernels.Q8_0: {{2, intQ8_0x2AVX2}, {1, intQ8_0x1AVX2}},
+		kernels.Q4_0: {{2, intQ4_0x2AVX2}, {1, intQ4_0x1AVX2}},
+	}),
 	quantize: quantizeAVX2,
 
 	soften: softenAVX2,
@@ -69,11 +68,10 @@ var avx512 = &Kernels{
 		{{8, floatF16x8AVX512}, {4, floatF16x4AVX512}, {2, floatF16x2AVX512}, {1, floatF16x1AVX512}},
 		{{8, floatBF16x8AVX512}, {4, floatBF16x4AVX512}, {2, floatBF16x2AVX512}, {1, floatBF16x1AVX512}},
 	},
-	ints: [4][]intKernel{
-		{{4, intQ8_0x4AVX512}, {2, intQ8_0x2AVX512}, {1, intQ8_0x1AVX512}},
-		{{4, intQ4_0x4AVX512}, {2, intQ4_0x2AVX512}, {1, intQ4_0x1AVX512}},
-		portableQ4_K, portableQ6_K,
-	},
+	ints: portableInts.with(map[kernels.Type][]intKernel{
+		kernels.Q8_0: {{4, intQ8_0x4AVX512}, {2, intQ8_0x2AVX512}, {1, intQ8_0x1AVX512}},
+		kernels.Q4_0: {{4, intQ4_0x4AVX512}, {2, intQ4_0x2AVX512}, {1, intQ4_0x1AVX512}},
+	}),
 	quantize: quantizeAVX2,
 
 	soften: softenAVX512,
@@ -114,14 +112,13 @@ var avx512 = &Kernels{
 	sumExp:       sumExpAVX512,
 }
 
-var vnni = avx512.with("avx512-vnni", [4][]intKernel{
-	{{8, intQ8_0x8VNNI}, {4, intQ8_0x4VNNI}, {2, intQ8_0x2VNNI}, {1, intQ8_0x1VNNI}},
-	{{8, intQ4_0x8VNNI}, {4, intQ4_0x4VNNI}, {2, intQ4_0x2VNNI}, {1, intQ4_0x1VNNI}},
-	portableQ4_K, portableQ6_K,
-})
+var vnni = avx512.with("avx512-vnni", portableInts.with(map[kernels.Type][]intKernel{
+	kernels.Q8_0: {{8, intQ8_0x8VNNI}, {4, intQ8_0x4VNNI}, {2, intQ8_0x2VNNI}, {1, intQ8_0x1VNNI}},
+	kernels.Q4_0: {{8, intQ4_0x8VNNI}, {4, intQ4_0x4VNNI}, {2, intQ4_0x2VNNI}, {1, intQ4_0x1VNNI}},
+}))
 
 // with returns the level above k that has integer products of its own.
-func (k *Kernels) with(level string, ints [4][]intKernel) *Kernels {
+func (k *Kernels) with(level string, ints ints) *Kernels {
 	higher := *k
 	higher.Level, higher.ints = level, ints
 	return &higher

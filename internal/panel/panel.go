@@ -13,44 +13,26 @@
 //
 //	  | c0: r0 r1 … r15 | c1: r0 r1 … r15 | …
 //
-//	Q8_0: a block of 32 columns after another, 544 bytes each
+// A quantized type's panel is unit after unit, see package blocks for what a unit is. A
+// unit has its header and then its blocks of 32 columns:
 //
-//	  | 16 scales, F16 | c0-3 | c4-7 | … | c28-31 |
+//	| 16 d, F16 | 16 m, F16 | block 0 | block 1 | …
+//	| 16 exponents | block |                              MXFP4
+//	| block |                                             NVFP4
 //
-//	  where c0-3 is 64 bytes: r0: c0 c1 c2 c3, r1: c0 c1 c2 c3, … r15.
-//	  A byte holds q+128: the products' instructions want an unsigned side.
+// A block has its scales, a byte for each of the 16 lanes and then the same of its second
+// scale or its minimum, and then the parts of its codes. Each part is vectors of 64 bytes:
+// r0: four bytes, r1: four bytes, … r15.
 //
-//	Q4_0: a block of 32 columns after another, 288 bytes each
+//	bytes    | c0-3 | c4-7 | … | c28-31 |                  all of codes of 8 bits
+//	nibbles  | c0-3 and c4-7 | … | c24-27 and c28-31 |     the lower bits of 4, 5 or 6
+//	pairs    | c0-3, c4-7, c8-11 and c12-15 | c16-19, c20-23, c24-27 and c28-31 |
+//	                                       2 bits, the lower of 3, or the upper two of 6
+//	bits     | all columns |                               1 bit, or the upper of 3 or 5
 //
-//	  | 16 scales, F16 | c0-3 and c4-7 | c8-11 and c12-15 | … | c24-27 and c28-31 |
-//
-//	  each of the four 64 bytes as in Q8_0: the first four columns in the
-//	  bytes' low nibbles, the other four in the high ones. A nibble holds q+8,
-//	  as in a file.
-//
-//	Q4_K: a superblock of 256 columns after another, 2368 bytes each
-//
-//	  | 16 d, F16 | 16 dmin, F16 | block 0 | block 1 | … | block 7 |
-//
-//	  where a block of 32 columns is 288 bytes, its nibbles as in Q4_0:
-//
-//	  | 16 scales, uint8 | 16 minima, uint8 | c0-3 and c4-7 | … | c24-27 and c28-31 |
-//
-//	  A file's scales and minima of 6 bits take a byte here.
-//
-//	Q6_K: a superblock of 256 columns after another, 3360 bytes each
-//
-//	  | 16 d, F16 | block 0 | block 1 | … | block 7 |
-//
-//	  where a block of 32 columns is 416 bytes:
-//
-//	  | 16 scales of c0-15, int8 | 16 scales of c16-31, int8
-//	  | c0-3 and c4-7 | … | c24-27 and c28-31     the lower four bits, as in Q4_0
-//	  | c0-3, c4-7, c8-11 and c12-15 | c16-19, c20-23, c24-27 and c28-31 |
-//
-//	  the last being two 64 bytes with the upper two bits: of the first four
-//	  columns in the bytes' lowest bits, of the next four in those above, and so
-//	  on. The six bits hold q+32, as in a file.
+// What is named first in a vector lies in the lowest bits of its bytes. The codes are
+// those of the form: Q8_0's are q+128, since the products' instructions want an unsigned
+// side, and those of the types that are looked up in grids are the values' own.
 //
 // A panel's stride is padded to a multiple of 64 bytes.
 //
@@ -62,6 +44,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/leat-dev/leat/internal/blocks"
 	"github.com/leat-dev/leat/kernels"
 )
 
@@ -77,8 +60,8 @@ import (
 const Lanes = 16
 
 // Block is the number of columns that share a scale in quantized activations, and
-// in Q8_0 and Q4_0 weights.
-const Block = 32
+// whose products with quantized weights are summed as integers.
+const Block = blocks.Block
 
 // Segment is the number of columns that a float product sums on their own
 // before it adds them to the output.
@@ -89,19 +72,13 @@ const align = 64
 // unit returns the smallest number of columns that a panel of type t holds, and
 // their bytes; 0 for a type without panels.
 func unit(t kernels.Type) (cols, bytes int) {
-	switch t {
-	case kernels.F32:
+	switch {
+	case t == kernels.F32:
 		return 1, 4 * Lanes
-	case kernels.F16, kernels.BF16:
+	case t == kernels.F16 || t == kernels.BF16:
 		return 1, 2 * Lanes
-	case kernels.Q8_0:
-		return Block, 2*Lanes + Block*Lanes
-	case kernels.Q4_0:
-		return Block, 2*Lanes + Block*Lanes/2
-	case kernels.Q4_K:
-		return Super, blocksQ4_K + Super/Block*blockQ4_K
-	case kernels.Q6_K:
-		return Super, blocksQ6_K + Super/Block*blockQ6_K
+	case t.Quantized():
+		return layouts[t].form.Cols, layouts[t].unit
 	}
 	return 0, 0
 }

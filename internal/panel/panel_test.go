@@ -10,13 +10,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/leat-dev/leat/internal/blocks"
 	"github.com/leat-dev/leat/internal/panel"
 	"github.com/leat-dev/leat/kernels"
 )
 
 var (
 	floatTypes = []kernels.Type{kernels.F32, kernels.F16, kernels.BF16}
-	intTypes   = []kernels.Type{kernels.Q8_0, kernels.Q4_0, kernels.Q4_K, kernels.Q6_K}
+	intTypes   = kernels.WeightTypes()[3:]
 	le         = binary.LittleEndian
 )
 
@@ -41,23 +42,46 @@ func randomMatrix(rng *rand.Rand, t kernels.Type, rows, cols int) kernels.Matrix
 			for i := range e {
 				e[i] = byte(rng.Uint32())
 			}
-			for _, at := range halves(t) {
-				le.PutUint16(e[at:], randomHalf(rng))
+			putHalves(t, e, []uint16{randomHalf(rng), randomHalf(rng)})
+			if t == kernels.MXFP4 {
+				e[0] = byte(120 + rng.UintN(12))
 			}
 		}
 	}
 	return m
 }
 
-// halves returns where a block of a file has its F16.
+// halves returns where a block of a file has its F16, as whole numbers.
 func halves(t kernels.Type) []int {
 	switch t {
-	case kernels.Q4_K:
+	case kernels.Q4_1, kernels.Q5_1, kernels.Q4_K, kernels.Q5_K:
 		return []int{0, 2}
+	case kernels.Q2_K:
+		return []int{80, 82}
+	case kernels.Q3_K:
+		return []int{108}
 	case kernels.Q6_K:
 		return []int{208}
+	case kernels.TQ1_0:
+		return []int{52}
+	case kernels.TQ2_0:
+		return []int{64}
+	case kernels.IQ1_M, kernels.MXFP4, kernels.NVFP4:
+		return nil
 	}
 	return []int{0}
+}
+
+// putHalves writes the F16 of a file's block.
+func putHalves(t kernels.Type, e []byte, h []uint16) {
+	for i, at := range halves(t) {
+		le.PutUint16(e[at:], h[i])
+	}
+	if t == kernels.IQ1_M { // four bits in each of four words
+		for i := range 4 {
+			e[49+2*i] = e[49+2*i]&15 | byte(h[0]>>(4*i)&15)<<4
+		}
+	}
 }
 
 // randomHalf returns a binary16 number up to 2, often subnormal.
@@ -88,29 +112,24 @@ type integer struct {
 	d, dmin           float64
 }
 
-// integerOf reads element i of a file's block.
+// integerOf reads element i of a file's block, with what package blocks says of it.
 func integerOf(t kernels.Type, e []byte, i int) integer {
-	w := integer{scale: 1, d: halfValue(le.Uint16(e[halves(t)[0]:]))}
-	switch t {
-	case kernels.Q8_0:
-		w.q = int(int8(e[2+i]))
-	case kernels.Q4_0:
-		w.q = int(e[2+i%16])>>(i/16*4)&15 - 8
-	case kernels.Q4_K:
-		j, s := i/32, e[4:16]
-		w.q = int(e[16+j/2*32+i%32]) >> (j % 2 * 4) & 15
-		w.dmin = halfValue(le.Uint16(e[2:]))
-		if j < 4 {
-			w.scale, w.minimum = int(s[j]%64), int(s[j+4]%64)
-		} else {
-			w.scale, w.minimum = int(s[j+4]%16+s[j-4]/64*16), int(s[j+4]/16+s[j]/64*16)
-		}
-	case kernels.Q6_K:
-		half, r := i/128, i%128
-		low, high := int(e[half*64+r%64])>>(r/64*4)&15, int(e[128+half*32+r%32])>>(r/32*2)&3
-		w.q, w.scale = low+16*high-32, int(int8(e[192+i/16]))
+	f := blocks.For(t)
+	var u blocks.Unit
+	f.Unpack(&u, e, i/f.Cols)
+	i %= f.Cols
+	d, dmin := f.HeaderScale(u.D, u.M)
+	w := integer{q: f.Value(u.Codes[i]), scale: 1, d: float64(d), dmin: float64(dmin)}
+	n, half := f.Scales.Bytes(), i%blocks.Block/blocks.Group
+	b := u.Scales[i/blocks.Block*n:][:n]
+	switch f.Scales {
+	case blocks.NoScales:
+		w.minimum = -1
+	case blocks.TwoFloats:
+		w.d = float64(blocks.SmallFloat(b[half]))
 	default:
-		panic(t)
+		s, m := f.Scales.Integers(b)
+		w.scale, w.minimum = int(s[half]), int(m[half])
 	}
 	return w
 }
@@ -158,6 +177,12 @@ func TestStride(t *testing.T) {
 		{kernels.Q4_0, 32, 320}, {kernels.Q4_0, 64, 576},
 		{kernels.Q4_K, 256, 2368}, {kernels.Q4_K, 512, 4736},
 		{kernels.Q6_K, 256, 3392}, {kernels.Q6_K, 512, 6720},
+		{kernels.Q4_1, 64, 640}, {kernels.Q5_0, 64, 704}, {kernels.Q5_1, 32, 384},
+		{kernels.Q2_K, 256, 1344}, {kernels.Q3_K, 512, 3648}, {kernels.Q5_K, 256, 2880},
+		{kernels.IQ1_S, 256, 1344}, {kernels.IQ1_M, 512, 3392}, {kernels.IQ2_XXS, 512, 3392},
+		{kernels.IQ2_S, 512, 3648}, {kernels.IQ3_S, 512, 4416}, {kernels.IQ4_XS, 512, 4416},
+		{kernels.TQ1_0, 512, 2112}, {kernels.MXFP4, 64, 576}, {kernels.NVFP4, 64, 576},
+		{kernels.Q1_0, 256, 576}, {kernels.Q2_0, 128, 576},
 	} {
 		got, err := panel.Stride(c.t, c.cols)
 		require.NoError(t, err)
@@ -177,7 +202,7 @@ func TestSizesThatCannotBe(t *testing.T) {
 		rows, cols int
 		want       string
 	}{
-		{kernels.I32, 1, 32, "weights of I32 have no panels; these have: F32, F16, BF16, Q8_0, Q4_0, Q4_K, Q6_K"},
+		{kernels.I32, 1, 32, "weights of I32 have no panels; these have: F32, F16, BF16, Q8_0, Q4_0, Q4_1"},
 		{0, 1, 32, "weights of type 0 have no panels"},
 		{99, 1, 32, "weights of type 99 have no panels"},
 		{kernels.F32, 1, 0, "0 columns of F32"},
@@ -209,7 +234,13 @@ func TestPackedRowsHaveTheMatrixsValues(t *testing.T) {
 				for r := range rows {
 					panel.Row(got, packed, typ, cols, r)
 					for c := range cols {
-						require.Equal(t, float32(value(m, r, c)), got[c], "row %d, column %d", r, c)
+						want := value(m, r, c)
+						size := math.Abs(want) // two terms, each rounded
+						if typ.Quantized() {
+							w := integerOf(typ, blockOf(m, r, c), c%elemsOf(typ))
+							size = math.Abs(w.d*float64(w.scale*w.q)) + math.Abs(w.dmin*float64(w.minimum))
+						}
+						require.InDelta(t, want, got[c], 0x1p-23*size, "row %d, column %d", r, c)
 					}
 				}
 				for r := rows; r%panel.Lanes != 0; r++ {
@@ -220,6 +251,49 @@ func TestPackedRowsHaveTheMatrixsValues(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+func elemsOf(t kernels.Type) int {
+	elems, _ := t.Block()
+	return elems
+}
+
+// blockOf is the file's block that holds an element.
+func blockOf(m kernels.Matrix, row, col int) []byte {
+	elems, size := m.Type.Block()
+	return m.Data[(row*m.Cols+col)/elems*size:][:size]
+}
+
+// A row that was packed has the values of the format, to the bit, and panels are no
+// larger than the file's bytes and 7 %; but grids, and digits in base 3, take up to
+// twice as much.
+func TestPackedRowsHaveTheFormatsBits(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 2))
+	for _, typ := range intTypes {
+		f, cols := blocks.For(typ), elemsOf(typ)*2
+		m := randomMatrix(rng, typ, 16, cols)
+		packed, _ := pack(m)
+		got, want := make([]float32, cols), make([]float32, cols)
+		row, err := typ.RowBytes(cols)
+		require.NoError(t, err)
+		for r := range m.Rows {
+			var u blocks.Unit
+			for i := range f.Units(cols) {
+				f.Unpack(&u, m.Data[int64(r)*row:][:row], i)
+				f.Values(want[i*f.Cols:][:f.Cols], &u)
+			}
+			panel.Row(got, packed, typ, cols, r)
+			requireSame(t, want, got, "%v, row %d", typ, r)
+		}
+		most := 1.07
+		switch typ {
+		case kernels.IQ1_S, kernels.IQ1_M, kernels.IQ2_XXS, kernels.IQ2_XS, kernels.IQ2_S, kernels.IQ3_XXS, kernels.IQ3_S, kernels.TQ1_0:
+			most = 2
+		}
+		stride, err := panel.Stride(typ, 64*cols)
+		require.NoError(t, err)
+		assert.LessOrEqual(t, float64(stride), most*float64(64*row*panel.Lanes), typ)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 var portable = &Kernels{
 	Level:    "portable",
 	floats:   [3][]floatKernel{{{1, floatF32}}, {{1, floatF16}}, {{1, floatBF16}}},
-	ints:     [4][]intKernel{{{1, intQ8_0}}, {{1, intQ4_0}}, portableQ4_K, portableQ6_K},
+	ints:     portableInts,
 	quantize: quantize,
 
 	soften:       soften,
@@ -104,53 +104,6 @@ func widen(dst []float32, t kernels.Type, p []byte) {
 	}
 }
 
-func intQ8_0(p []byte, blocks int, x []byte, y []float32, _ int) {
-	_, bytes := unit(kernels.Q8_0)
-	var acc [Lanes]float32
-	for range blocks {
-		q := p[2*Lanes : bytes]
-		var s [Lanes]int32
-		for l := range s {
-			s[l] = 16 * int32(le.Uint32(x[biasAt:]))
-			for c := range Block {
-				s[l] += int32(q[c/4*64+l*4+c%4]) * int32(int8(x[c]))
-			}
-		}
-		addScaled(&acc, &s, p, x)
-		p, x = p[bytes:], x[activationBlock:]
-	}
-	copy(y, acc[:])
-}
-
-func intQ4_0(p []byte, blocks int, x []byte, y []float32, _ int) {
-	_, bytes := unit(kernels.Q4_0)
-	var acc [Lanes]float32
-	for range blocks {
-		q := p[2*Lanes : bytes]
-		var s [Lanes]int32
-		for l := range s {
-			s[l] = int32(le.Uint32(x[biasAt:]))
-			for c := range Block / 2 {
-				pair, at := q[c/4*64+l*4+c%4], c/4*8+c%4
-				s[l] += int32(pair&15)*int32(int8(x[at])) + int32(pair>>4)*int32(int8(x[at+4]))
-			}
-		}
-		addScaled(&acc, &s, p, x)
-		p, x = p[bytes:], x[activationBlock:]
-	}
-	copy(y, acc[:])
-}
-
-// addScaled adds a block's sums to acc. The conversions of the products keep
-// the compiler from fusing them with the additions.
-func addScaled(acc *[Lanes]float32, s *[Lanes]int32, p, x []byte) {
-	dx := math.Float32frombits(le.Uint32(x[scaleAt:]))
-	for l := range acc {
-		t := kernels.Float16frombits(le.Uint16(p[l*2:])) * dx
-		acc[l] = float32(float32(s[l])*t) + acc[l]
-	}
-}
-
 func quantize(dst []byte, x []float32) {
 	const infinity = 0x7f800000
 	for ; len(x) > 0; dst, x = dst[activationBlock:], x[Block:] {
@@ -170,13 +123,15 @@ func quantize(dst []byte, x []float32) {
 		case math.Float32bits(inverse) == infinity:
 			continue
 		}
-		var sum int32
+		var sums [2]int32 // of the two halves
 		for i, v := range x[:Block] {
 			q := int32(math.RoundToEven(float64(v * inverse)))
 			dst[i] = byte(q)
-			sum += q
+			sums[i/(Block/2)] += q
 		}
 		le.PutUint32(dst[scaleAt:], math.Float32bits(d))
-		le.PutUint32(dst[biasAt:], uint32(-8*sum))
+		le.PutUint32(dst[biasAt:], uint32(-8*(sums[0]+sums[1])))
+		le.PutUint32(dst[firstBiasAt:], uint32(-8*sums[0]))
+		le.PutUint32(dst[secondBiasAt:], uint32(-8*sums[1]))
 	}
 }

@@ -63,8 +63,6 @@ block:
 	VPERMD       Y5, Y3, Y5
 	VMOVDQU      Y5, (AX)
 	VMOVSS       X4, 32(AX)
-	VPADDD       Y12, Y10, Y10
-	VPADDD       Y9, Y11, Y11
 	VPADDD       Y11, Y10, Y10
 	VEXTRACTF128 $0x01, Y10, X4
 	VPADDD       X4, X10, X10
@@ -72,12 +70,24 @@ block:
 	VPADDD       X4, X10, X10
 	VPSHUFD      $0xb1, X10, X4
 	VPADDD       X4, X10, X10
+	VPADDD       Y9, Y12, Y12
+	VEXTRACTF128 $0x01, Y12, X4
+	VPADDD       X4, X12, X12
+	VPSHUFD      $0x4e, X12, X4
+	VPADDD       X4, X12, X12
+	VPSHUFD      $0xb1, X12, X4
+	VPADDD       X4, X12, X12
 	VPSLLD       $0x03, X10, X10
 	VPSUBD       X10, X2, X10
+	VMOVD        X10, 40(AX)
+	VPSLLD       $0x03, X12, X12
+	VPSUBD       X12, X2, X12
+	VMOVD        X12, 44(AX)
+	VPADDD       X12, X10, X10
 	VMOVD        X10, 36(AX)
 
 next:
-	ADDQ $0x28, AX
+	ADDQ $0x30, AX
 	ADDQ $0x00000080, CX
 	SUBQ $0x20, DX
 	JNZ  block
@@ -95,6 +105,8 @@ empty:
 	VMOVDQU Y2, (AX)
 	MOVL    BX, 32(AX)
 	MOVL    $0x00000000, 36(AX)
+	MOVL    $0x00000000, 40(AX)
+	MOVL    $0x00000000, 44(AX)
 	JMP     next
 
 DATA float127<>+0(SB)/8, $0x0000000042fe0000

@@ -23,9 +23,11 @@ var (
 
 // A block of activations, as in activations.go.
 const (
-	xBlock  = 40
-	scaleAt = 32
-	biasAt  = 36
+	xBlock       = 48
+	scaleAt      = 32
+	biasAt       = 36
+	firstBiasAt  = 40
+	secondBiasAt = 44
 )
 
 // product is an integer product under construction.

@@ -58,10 +58,17 @@ func quantize() {
 	VPERMD(columns[0], order, columns[0])
 	VMOVDQU(columns[0], Mem{Base: dst})
 	VMOVSS(d, Mem{Base: dst, Disp: scaleAt})
-	total := avx2.fold(sum[:], 4, VPADDD)
-	VPSLLD(Imm(3), total, total)
-	VPSUBD(total, zero.AsX(), total)
-	VMOVD(total, Mem{Base: dst, Disp: biasAt})
+	first, second := avx2.fold(sum[:2], 4, VPADDD), avx2.fold(sum[2:], 4, VPADDD)
+	for _, half := range []struct {
+		sum reg.Register
+		at  int
+	}{{first, firstBiasAt}, {second, secondBiasAt}} {
+		VPSLLD(Imm(3), half.sum, half.sum)
+		VPSUBD(half.sum, zero.AsX(), half.sum)
+		VMOVD(half.sum, Mem{Base: dst, Disp: half.at})
+	}
+	VPADDD(second, first, first)
+	VMOVD(first, Mem{Base: dst, Disp: biasAt})
 
 	Label("next")
 	ADDQ(Imm(xBlock), dst)
@@ -79,7 +86,9 @@ func quantize() {
 	Label("empty")
 	VMOVDQU(zero, Mem{Base: dst})
 	MOVL(bits, Mem{Base: dst, Disp: scaleAt})
-	MOVL(U32(0), Mem{Base: dst, Disp: biasAt})
+	for _, at := range []int{biasAt, firstBiasAt, secondBiasAt} {
+		MOVL(U32(0), Mem{Base: dst, Disp: at})
+	}
 	JMP(LabelRef("next"))
 }
 

@@ -94,7 +94,7 @@ func TestRefused(t *testing.T) {
 		"a fused and its parts":    {tensor("blk.0.attn_qkv.weight", gguf.F32, 64, 128), []string{"blk.0.attn_qkv.weight", "no place"}},
 		"no gate":                  {gguftest.Llama{DropTensors: []string{"blk.0.ffn_gate.weight"}}, []string{"no tensor blk.0.ffn_gate.weight"}},
 		"a turned matrix":          {tensor("blk.0.ffn_up.weight", gguf.F32, 128, 64), []string{"blk.0.ffn_up.weight"}},
-		"a type that isn't here":   {tensor("blk.0.attn_q.weight", gguf.Type(3), 64, 64), []string{"blk.0.attn_q.weight", "Q4_1"}},
+		"a type that isn't here":   {tensor("blk.0.attn_q.weight", gguf.I8, 64, 64), []string{"blk.0.attn_q.weight", "I8"}},
 		"a quantized norm":         {tensor("output_norm.weight", gguf.Type(8), 64), []string{"output_norm.weight", "Q8_0"}},
 	} {
 		t.Run(name, func(t *testing.T) {

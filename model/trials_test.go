@@ -270,9 +270,15 @@ func TestManyBlocksAreReadInLinearTime(t *testing.T) {
 		}
 		return least
 	}
-	few, many := opening(1000), opening(8000)
-	t.Logf("1000 blocks in %v, 8000 in %v", few, many)
-	assert.Less(t, many, 8*4*few, "eight times the blocks; quadratic would be 64 times")
+	// What else runs on the machine can slow one of the two, but not in every attempt.
+	for range 8 {
+		few, many := opening(1000), opening(8000)
+		t.Logf("1000 blocks in %v, 8000 in %v", few, many)
+		if many < 8*4*few {
+			return
+		}
+	}
+	assert.Fail(t, "eight times the blocks take over 32 times as long; quadratic would be 64 times")
 }
 
 func TestStoriesAreWhole(t *testing.T) {

@@ -37,6 +37,9 @@ type Backend struct {
 	// with fewer cores. It may be nil.
 	Alike func(t testing.TB) []device.Device
 
+	// Types are those that a weight may have there; nil: all. The float ones come first.
+	Types []kernels.Type
+
 	// Memory returns the buffer that a cache lies in.
 	Memory func(c kernels.Cache) device.Buffer
 

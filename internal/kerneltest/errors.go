@@ -43,8 +43,8 @@ type judged struct {
 // between returns a random number from a to b.
 func between(rng *rand.Rand, a, b int) int { return a + rng.IntN(b-a+1) }
 
-func judgedOps() (all []judged) {
-	for _, typ := range weightTypes {
+func judgedOps(b Backend) (all []judged) {
+	for _, typ := range b.types() {
 		all = append(all, judged{"Embed", typ.String(), "the number", 0, func(rng *rand.Rand) trial { return embedTrial(rng, typ) }})
 	}
 	all = append(all,
@@ -54,7 +54,7 @@ func judgedOps() (all []judged) {
 		judged{"Gated by SiLU", "F32", "the result", 8 * ulp, gatedTrial},
 		judged{"LayerNorm", "F32", "(1 + the normalized)·gain + bias", (2*11 + 20) * ulp, layerNormTrial},
 		judged{"Add", "F32", "the result", ulp, addTrial})
-	for _, typ := range weightTypes {
+	for _, typ := range b.types() {
 		if !typ.Quantized() {
 			// A segment of 256 columns, up to 3 of them, and without FMA a product each.
 			all = append(all, judged{"MatMul", typ.String(), "Σ abs(w·x)", (256 + 3 + 1) * ulp,
@@ -84,7 +84,7 @@ func Errors(t *testing.T, b Backend) {
 	var table strings.Builder
 	fmt.Fprintf(&table, "\n| op | type | relative to | bound | %s | portable CPU |\n|---|---|---|---|---|---|\n", ours.Q.Device().Info().Name)
 	rng := NewRand(100)
-	for _, o := range judgedOps() {
+	for _, o := range judgedOps(b) {
 		var here, there float64
 		for range 3 {
 			c := o.trial(rng)

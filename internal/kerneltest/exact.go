@@ -3,6 +3,7 @@ package kerneltest
 import (
 	"math"
 
+	"github.com/leat-dev/leat/internal/blocks"
 	"github.com/leat-dev/leat/kernels"
 )
 
@@ -12,64 +13,52 @@ const block = 32
 // weightBlock is a block of 32 columns of an integer weight, in the terms in which the
 // kernels sum: an element is d·scale·q - dmin·minimum, with a scale for each half.
 type weightBlock struct {
+	form    *blocks.Form
 	q       [32]int
-	d       float32 // the file's scale
-	scale   [2]int  // of it, of both halves: 1 where the type has none
+	d       [2]float32 // of both halves
+	scale   [2]int     // 1 where the type has none
 	dmin    float32
-	minimum int
+	minimum [2]int
 }
 
-// blocks cuts a row of an integer type into its blocks of 32, by the layouts that
-// kernels.Type documents.
-func blocks(typ kernels.Type, row []byte) (all []weightBlock) {
-	_, size := typ.Block()
-	f16 := func(b []byte) float32 { return kernels.Float16frombits(le.Uint16(b)) }
-	for ; len(row) > 0; row = row[size:] {
-		switch typ {
-		case kernels.Q8_0:
-			p := weightBlock{d: f16(row), scale: [2]int{1, 1}}
-			for i := range p.q {
-				p.q[i] = int(int8(row[2+i]))
+// blocksOf cuts a row of an integer type into its blocks of 32.
+func blocksOf(typ kernels.Type, row []byte) (all []weightBlock) {
+	f := blocks.For(typ)
+	elems, size := typ.Block()
+	var u blocks.Unit
+	for i := range len(row) / size * (elems / f.Cols) {
+		f.Unpack(&u, row, i)
+		d, dmin := f.HeaderScale(u.D, u.M)
+		for j := range f.Cols / block {
+			p := weightBlock{form: f, d: [2]float32{d, d}, scale: [2]int{1, 1}, dmin: dmin}
+			b := u.Scales[j*f.Scales.Bytes():][:f.Scales.Bytes()]
+			switch f.Scales {
+			case blocks.NoScales:
+				if f.HasMinimum() {
+					p.minimum = [2]int{-1, -1}
+				}
+			case blocks.TwoFloats:
+				p.d = [2]float32{blocks.SmallFloat(b[0]), blocks.SmallFloat(b[1])}
+			default:
+				s, m := f.Scales.Integers(b)
+				p.scale, p.minimum = [2]int{int(s[0]), int(s[1])}, [2]int{int(m[0]), int(m[1])}
+			}
+			for c := range p.q {
+				p.q[c] = f.Value(u.Codes[j*block+c])
 			}
 			all = append(all, p)
-		case kernels.Q4_0:
-			p := weightBlock{d: f16(row), scale: [2]int{1, 1}}
-			for i := range 16 {
-				p.q[i], p.q[16+i] = int(row[2+i]&15)-8, int(row[2+i]>>4)-8
-			}
-			all = append(all, p)
-		case kernels.Q4_K:
-			s := row[4:16]
-			for j := range 8 {
-				p := weightBlock{d: f16(row), dmin: f16(row[2:])}
-				if j < 4 {
-					p.scale[0], p.minimum = int(s[j]&63), int(s[j+4]&63)
-				} else {
-					p.scale[0], p.minimum = int(s[j+4]&15|s[j-4]>>6<<4), int(s[j+4]>>4|s[j]>>6<<4)
-				}
-				p.scale[1] = p.scale[0]
-				for i := range p.q {
-					p.q[i] = int(row[16+j/2*32+i] >> (j % 2 * 4) & 15)
-				}
-				all = append(all, p)
-			}
-		case kernels.Q6_K:
-			for j := range 8 {
-				p := weightBlock{d: f16(row[208:])}
-				for h := range 2 {
-					p.scale[h] = int(int8(row[192+2*j+h]))
-				}
-				for i := range p.q {
-					e := 32*j + i // of 256
-					low := row[e/128*64+e%64] >> (e % 128 / 64 * 4) & 15
-					high := row[128+e/128*32+e%32] >> (e % 128 / 32 * 2) & 3
-					p.q[i] = int(high<<4|low) - 32
-				}
-				all = append(all, p)
-			}
 		}
 	}
 	return all
+}
+
+// exact is element i of the block, which is the difference of two terms.
+func (p *weightBlock) exact(i int) (scaled, least float64) {
+	h := i / 16
+	if !p.form.HasMinimum() {
+		return float64(p.d[h]) * float64(p.scale[h])*float64(p.q[i]), 0
+	}
+	return float64(p.d[h]) * float64(p.scale[h])*float64(p.q[i]), float64(p.dmin) * float64(p.minimum[h])
 }
 
 // Exact returns a matrix's numbers.
@@ -89,9 +78,10 @@ func Exact(m kernels.Matrix) []float64 {
 		all = append(all, float64(v))
 	}
 	if m.Type.Quantized() {
-		for _, p := range blocks(m.Type, m.Data) {
-			for i, q := range p.q {
-				all = append(all, float64(p.d)*float64(p.scale[i/16])*float64(q)-float64(p.dmin)*float64(p.minimum))
+		for _, p := range blocksOf(m.Type, m.Data) {
+			for i := range p.q {
+				scaled, least := p.exact(i)
+				all = append(all, scaled-least)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package kerneltest
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,7 +24,7 @@ func floatsAreNear(t *testing.T, b Backend) {
 	r := b.Rig(t)
 	rng := NewRand(1)
 	for _, c := range []struct{ n, k, m int }{{1, 1, 1}, {1, 300, 17}, {3, 257, 16}, {70, 515, 67}, {2, 4096, 5}, {5, 17001, 2}} {
-		s := newShared(rng, c.n, c.k, weightTypes[:3], c.m, c.m, c.m, 1)
+		s := newShared(rng, c.n, c.k, b.floats(), c.m, c.m, c.m, 1)
 		for i, got := range s.on(r, s.n) {
 			w, m := Exact(s.weights[i]), s.weights[i].Rows
 			for row := range s.n {
@@ -44,11 +45,8 @@ func integersAreToTheBit(t *testing.T, b Backend) {
 	r := b.Rig(t)
 	rng := NewRand(2)
 	for _, c := range []struct{ n, k, m int }{{1, 32, 1}, {2, 96, 17}, {7, 288, 40}, {1, 256, 33}, {19, 1024, 70}, {5, 17152, 3}} {
-		types := weightTypes[3:]
-		if c.k%256 != 0 {
-			types = weightTypes[3:5]
-		}
-		s := newShared(rng, c.n, c.k, types, []int{c.m, c.m, c.m, c.m}[:len(types)]...)
+		types := b.integers(c.k)
+		s := newShared(rng, c.n, c.k, types, each(types, c.m)...)
 		for i, got := range s.on(r, s.n) {
 			SameBits(t, s.inOrder(i, b.Segment), got, "%v [%d, %d]·[%d]", s.weights[i].Type, c.n, c.k, c.m)
 		}
@@ -60,7 +58,7 @@ func integersAreNear(t *testing.T, b Backend) {
 	r := b.Rig(t)
 	rng := NewRand(8)
 	for _, c := range []struct{ n, k, m int }{{1, 256, 1}, {3, 1024, 17}, {70, 512, 33}} {
-		s := newShared(rng, c.n, c.k, weightTypes[3:], c.m, c.m, c.m, c.m)
+		s := newShared(rng, c.n, c.k, b.integers(c.k), each(b.integers(c.k), c.m)...)
 		for i, got := range s.on(r, s.n) {
 			numbers := Exact(s.weights[i])
 			for row := range s.n {
@@ -84,7 +82,7 @@ func integersAreNear(t *testing.T, b Backend) {
 // Blocks of zeros, and of numbers so small that their scale has no inverse.
 func tinyActivations(t *testing.T, b Backend) {
 	r := b.Rig(t)
-	s := newShared(NewRand(6), 2, 256, weightTypes[3:], 9, 9, 9, 9)
+	s := newShared(NewRand(6), 2, 256, b.integers(256), each(b.integers(256), 9)...)
 	clear(s.x[:64])
 	for i := range 32 {
 		s.x[128+i] *= 0x1p-140
@@ -96,6 +94,15 @@ func tinyActivations(t *testing.T, b Backend) {
 	}
 }
 
+// uneven returns a number of rows for each type, which fill panels and don't.
+func uneven(b Backend) []int {
+	rows := each(b.types(), 0)
+	for i := range rows {
+		rows[i] = []int{b.fewer(130, 70), 32, 50, b.fewer(200, 65), 31, b.fewer(120, 33), 64, 1}[i%8]
+	}
+	return rows
+}
+
 // A row's products have the same bits alone, among few rows and in tiles.
 func productsAreCut(t *testing.T, b Backend) {
 	rigs := b.rigs(t)
@@ -103,10 +110,10 @@ func productsAreCut(t *testing.T, b Backend) {
 		s      *shared
 		chunks []int
 	}{
-		{newShared(NewRand(3), 70, b.fewer(1280, 768), weightTypes, b.fewer(130, 70), 32, 50, b.fewer(200, 65), 31, b.fewer(120, 33), 64, 1), []int{3, 5, 33, 70}},
+		{newShared(NewRand(3), 70, b.fewer(1280, 768), b.types(), uneven(b)...), []int{3, 5, 33, 70}},
 		// More segments than a block adds up at once.
-		{newShared(NewRand(8), 6, 17152, weightTypes, 3, 3, 3, 3, 3, 3, 3), []int{6}},
-		{newShared(NewRand(4), 70, 416, weightTypes[:5], 5, 32, 50, 65, 31), []int{4, 70}},
+		{newShared(NewRand(8), 6, 17152, b.types(), each(b.types(), 3)...), []int{6}},
+		{newShared(NewRand(4), 70, 416, slices.Concat(b.floats(), b.integers(416)), 5, 32, 50, 65, 31, 17, 40, 33, 16), []int{4, 70}},
 	} {
 		want := c.s.on(rigs[0], 1)
 		for i, r := range rigs {
@@ -127,7 +134,7 @@ func productsAreCut(t *testing.T, b Backend) {
 func productsKeepRowsApart(t *testing.T, b Backend) {
 	r := b.Rig(t)
 	for _, bad := range []float32{NaN, -inf} {
-		s := newShared(NewRand(5), 9, 256, weightTypes, 20, 20, 20, 20, 20, 20, 20)
+		s := newShared(NewRand(5), 9, 256, b.types(), each(b.types(), 20)...)
 		for _, chunk := range []int{3, 9} {
 			want := s.on(r, chunk)
 			was := s.x[4*256+7]

@@ -117,7 +117,7 @@ func LayerNorm(t *testing.T, b Backend) {
 func Vectors(t *testing.T, b Backend) {
 	r := b.Rig(t)
 	const n, cols, eps = 3, 333, 1e-5
-	for _, typ := range weightTypes[:3] {
+	for _, typ := range b.floats() {
 		t.Run(fmt.Sprint(typ), func(t *testing.T) {
 			rng := NewRand(34)
 			gain, bias := Matrix(rng, typ, 1, cols), Matrix(rng, typ, 1, cols)

@@ -27,7 +27,7 @@ func Pack(t *testing.T, b Backend) {
 
 func weightTakesWhatWasSaid(t *testing.T, b Backend) {
 	r := b.Rig(t)
-	for _, typ := range weightTypes {
+	for _, typ := range b.types() {
 		for _, c := range []struct{ rows, cols int }{{1, 32}, {1, 96}, {2, 32}, {16, 64}, {17, 320}, {33, 320}, {100, 512}, {5, 2560}} {
 			cols := whole(typ, c.cols)
 			m := Matrix(NewRand(5), typ, c.rows, cols)
@@ -122,7 +122,7 @@ func packCancelled(t *testing.T, b Backend) {
 func packBesideComputation(t *testing.T, b Backend) {
 	r := b.Rig(t)
 	n, k := b.fewer(20, 6), b.fewer(512, 256)
-	s := newShared(NewRand(6), n, k, weightTypes, b.fewer(100, 40), 70, 33, b.fewer(300, 70), 18, 40, 50)
+	s := newShared(NewRand(6), n, k, b.types()[:7], b.fewer(100, 40), 70, 33, b.fewer(300, 70), 18, 40, 50)
 	want := s.on(r, n)
 	var all sync.WaitGroup
 	for range 2 {

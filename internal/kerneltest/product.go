@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/leat-dev/leat/internal/blocks"
 	"github.com/leat-dev/leat/kernels"
 )
 
@@ -72,7 +73,7 @@ func dot(x []float32, w []float64) (sum, size float64) {
 type rounded struct {
 	q   [block]int
 	d   float32
-	sum int
+	sum [2]int // of the halves
 }
 
 func round(x []float32) (r rounded) {
@@ -83,7 +84,7 @@ func round(x []float32) (r rounded) {
 	}
 	for i, v := range x {
 		r.q[i] = int(math.RoundToEven(float64(v * inverse)))
-		r.sum += r.q[i]
+		r.sum[i/16] += r.q[i]
 	}
 	return r
 }
@@ -98,29 +99,35 @@ func largest(x []float32) (m float32) {
 
 // add is a block's contribution to a product, in the order that the package's
 // comment gives. A conversion to float32 keeps Go from fusing what is in it.
-func (r *rounded) add(typ kernels.Type, p *weightBlock, acc float32) float32 {
+func (r *rounded) add(p *weightBlock, acc float32) float32 {
 	var s [2]int
 	for i, q := range p.q {
 		s[i/16] += q * r.q[i]
 	}
-	var c float32
-	switch typ {
-	case kernels.Q8_0, kernels.Q4_0:
-		c = float32(float32(s[0]+s[1]) * float32(p.d*r.d))
-	case kernels.Q4_K:
-		c = float32(float32(p.d*float32(p.scale[0])) * float32(s[0]+s[1]))
-		c -= float32(float32(p.dmin*float32(p.minimum)) * float32(r.sum))
-		c = float32(c * r.d)
-	case kernels.Q6_K:
-		c = float32(float32(p.d*float32(p.scale[0]*s[0]+p.scale[1]*s[1])) * r.d)
+	both, all := float32(s[0]+s[1]), r.sum[0]+r.sum[1]
+	eighth := float32(p.dmin / 8)
+	switch f := p.form; {
+	case f.Scales == blocks.TwoFloats:
+		c := float32(p.d[0]*float32(s[0])) + float32(p.d[1]*float32(s[1]))
+		return acc + float32(c*r.d)
+	case f.Scales.Halves():
+		c := float32(p.d[0] * float32(p.scale[0]*s[0]+p.scale[1]*s[1]))
+		if f.HasMinimum() {
+			c += float32(eighth * float32(-8*(p.minimum[0]*r.sum[0]+p.minimum[1]*r.sum[1])))
+		}
+		return acc + float32(c*r.d)
+	case f.HasMinimum():
+		c := float32(float32(p.d[0]*float32(p.scale[0])) * both)
+		c += float32(float32(eighth*float32(p.minimum[0])) * float32(-8*all))
+		return acc + float32(c*r.d)
 	}
-	return acc + c
+	return acc + float32(both*float32(float32(p.d[0]*float32(p.scale[0]))*r.d))
 }
 
 // inOrder is a product of one row by the order of sums, in segments of so many columns
 // (0: all) whose sums are added in order.
 func inOrder(typ kernels.Type, x []float32, w []byte, segment int) float32 {
-	all := blocks(typ, w)
+	all := blocksOf(typ, w)
 	if segment == 0 {
 		segment = len(x)
 	}
@@ -129,7 +136,7 @@ func inOrder(typ kernels.Type, x []float32, w []byte, segment int) float32 {
 		acc := float32(0)
 		for b := from; b < min(from+segment/block, len(all)); b++ {
 			r := round(x[b*block:][:block])
-			acc = r.add(typ, &all[b], acc)
+			acc = r.add(&all[b], acc)
 		}
 		if from == 0 {
 			total = acc

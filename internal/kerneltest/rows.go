@@ -25,7 +25,7 @@ func embed(r *Rig, table kernels.Weight, tokens []int32) []float32 {
 func Embed(t *testing.T, b Backend) {
 	const n = 50
 	rigs := b.rigs(t)
-	for _, typ := range weightTypes {
+	for _, typ := range b.types() {
 		for _, c := range []struct{ vocab, cols int }{{1, 64}, {1, 256}, {37, 320}, {37, 512}, {70, 288}, {9, 2560}} {
 			cols := whole(typ, c.cols)
 			m := Matrix(NewRand(27), typ, c.vocab, cols)

@@ -110,15 +110,15 @@ func productTrial(rng *rand.Rand, typ kernels.Type, roundX bool) trial {
 
 // blockwise is a product with an integer weight, and the size of its terms.
 func blockwise(typ kernels.Type, x []float32, w []byte, numbers []float64, roundX bool) (sum, size float64) {
-	for b, p := range blocks(typ, w) {
+	for b, p := range blocksOf(typ, w) {
 		r, largest, weights := round(x[b*block:][:block]), 0.0, 0.0
 		for i := range block {
 			v := float64(x[b*block+i])
 			largest, weights = max(largest, math.Abs(v)), weights+math.Abs(numbers[b*block+i])
 			if roundX {
 				v = float64(r.d) * float64(r.q[i])
-				scaled := float64(p.d) * float64(p.scale[i/16]) * float64(p.q[i])
-				size += math.Abs(v) * (math.Abs(scaled) + math.Abs(float64(p.dmin)*float64(p.minimum)))
+				scaled, least := p.exact(i)
+				size += math.Abs(v) * (math.Abs(scaled) + math.Abs(least))
 			}
 			sum += v * numbers[b*block+i]
 		}

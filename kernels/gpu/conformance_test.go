@@ -25,6 +25,7 @@ var hardware = os.Getenv("LEAT_GPU_CHECK") == "1"
 // the test.
 var gpu = kerneltest.Backend{
 	Open:       open,
+	Types:      weightTypes,
 	Memory:     func(c kernels.Cache) device.Buffer { return c.(*cache).buf },
 	Token:      token,
 	Segment:    segment,

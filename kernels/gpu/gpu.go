@@ -122,7 +122,7 @@ func (f *functions) find(p device.Program) error {
 	get(&f.gather, "gather")
 	get(&f.argMax, "argmax")
 	get(&f.topK, "top_k")
-	for t := kernels.F32; t < kernels.I32; t++ {
+	for _, t := range weightTypes {
 		name := strings.ToLower(t.String())
 		get(&f.one[t], "product_one_"+name)
 		get(&f.many[t], "product_many_"+name)

@@ -14,6 +14,11 @@ const (
 	chunk   = 16  // bytes
 )
 
+// weightTypes are those that have kernels.
+var weightTypes = kernels.Types{
+	kernels.F32, kernels.F16, kernels.BF16, kernels.Q8_0, kernels.Q4_0, kernels.Q4_K, kernels.Q6_K,
+}
+
 // layout is how a matrix lies in a GPU's memory: panels of 32 rows, as
 // source/params.h draws them, or a vector's plain numbers.
 type layout struct {
@@ -43,7 +48,7 @@ func layoutOf(t kernels.Type, rows, cols int) (layout, error) {
 		l.typ, l.lanes = kernels.F32, 1
 	}
 	if l.full = segmentChunks(l.typ, segment); l.full == 0 {
-		return layout{}, fmt.Errorf("weights of %v can't be packed: they may be %v", t, kernels.WeightTypes())
+		return layout{}, fmt.Errorf("weights of %v can't be packed: they may be %v", t, weightTypes)
 	}
 	if _, err := t.RowBytes(cols); err != nil {
 		return layout{}, err

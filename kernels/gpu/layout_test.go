@@ -64,7 +64,7 @@ func fileRow(t *testing.T, m kernels.Matrix, packed []byte, row int) (data []byt
 
 func TestRepackLaysRowsInPanels(t *testing.T) {
 	rng := kerneltest.NewRand(60)
-	for _, typ := range kernels.WeightTypes() {
+	for _, typ := range weightTypes {
 		elems, _ := typ.Block()
 		for _, rows := range []int{1, 2, 31, 32, 33, 70} {
 			for _, cols := range []int{1, 5, 96, 256, 257, 288, 500, 512, 1120} {
@@ -112,7 +112,7 @@ func packAll(t *testing.T, m kernels.Matrix) []byte {
 }
 
 func TestRepackWidensVectors(t *testing.T) {
-	for _, typ := range kernels.WeightTypes()[:3] {
+	for _, typ := range weightTypes[:3] {
 		for _, cols := range []int{1, 4, 255, 256, 600} {
 			m := kerneltest.Matrix(kerneltest.NewRand(61), typ, 1, cols)
 			packed := kerneltest.FloatsOf(packAll(t, m))

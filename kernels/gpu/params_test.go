@@ -115,7 +115,7 @@ func TestStatusIsThatOfTheKernels(t *testing.T) {
 
 func TestTypesAreNumberedAsTheKernelsExpect(t *testing.T) {
 	want := map[string]uint32{}
-	for _, typ := range kernels.WeightTypes() {
+	for _, typ := range weightTypes {
 		want["TYPE_"+typ.String()] = uint32(typ)
 	}
 	require.Equal(t, want, enum(t, "Type"))

@@ -24,7 +24,7 @@ func requirePacked(t *testing.T, r *kerneltest.Rig, m kernels.Matrix, w kernels.
 
 func TestWeightsLieInPanels(t *testing.T) {
 	r := gpu.Rig(t)
-	for _, typ := range kernels.WeightTypes() {
+	for _, typ := range weightTypes {
 		elems, _ := typ.Block()
 		for _, c := range []struct{ rows, cols int }{{1, 32}, {1, 96}, {2, 32}, {16, 64}, {33, 320}, {100, 512}} {
 			m := kerneltest.Matrix(kerneltest.NewRand(5), typ, c.rows, ceil(c.cols, elems)*elems)

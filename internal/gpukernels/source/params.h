@@ -63,8 +63,8 @@ enum Type {
   TYPE_BF16 = 3,
   TYPE_Q8_0 = 4,
   TYPE_Q4_0 = 5,
-  TYPE_Q4_K = 6,
-  TYPE_Q6_K = 7,
+  TYPE_Q4_K = 11,
+  TYPE_Q6_K = 13,
 };
 
 struct EmbedParams {

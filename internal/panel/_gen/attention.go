@@ -97,7 +97,7 @@ func weigh(w width, values string, n int) {
 		}
 	}
 	MOVQ(count, left)
-	everyColumn(w, values, panel, left, p, sums)
+	everyColumn(w, values, panel, left, nil, p, sums)
 	for r, sum := range sums {
 		cr := w.register()
 		VBROADCASTSS(Mem{Base: c, Disp: 4 * r}, cr)

@@ -44,6 +44,13 @@ func float(w width, weights string, n int) {
 		ADDQ(yStride, out)
 	}
 
+	Comment("A panel of one segment may be a page of keys: the next is elsewhere.")
+	fetch, far := GP64(), GP64()
+	XORQ(fetch, fetch)
+	MOVQ(U32(ahead), far)
+	CMPQ(cols, U32(segment))
+	CMOVQGT(far, fetch)
+
 	Label("segment")
 	left := GP64()
 	MOVQ(U32(segment), left)
@@ -56,7 +63,7 @@ func float(w width, weights string, n int) {
 		}
 	}
 
-	everyColumn(w, weights, panel, left, x, sums)
+	everyColumn(w, weights, panel, left, fetch, x, sums)
 
 	MOVQ(y, out)
 	for _, sum := range sums {
@@ -72,13 +79,14 @@ func float(w width, weights string, n int) {
 	RET()
 }
 
-// everyColumn multiplies left columns, at least one.
-func everyColumn(w width, weights string, panel, left reg.GPVirtual, x rows, sums [][]reg.VecVirtual) {
+// everyColumn multiplies left columns, at least one. Where fetch is given, it fetches
+// what lies so many bytes ahead.
+func everyColumn(w width, weights string, panel, left reg.GPVirtual, fetch reg.Register, x rows, sums [][]reg.VecVirtual) {
 	const unroll = 4
 	SUBQ(Imm(unroll), left)
 	JL(LabelRef("tail"))
 	Label("four")
-	columns(w, weights, panel, x, sums, unroll)
+	columns(w, weights, panel, fetch, x, sums, unroll)
 	SUBQ(Imm(unroll), left)
 	JGE(LabelRef("four"))
 
@@ -86,19 +94,22 @@ func everyColumn(w width, weights string, panel, left reg.GPVirtual, x rows, sum
 	ADDQ(Imm(unroll), left)
 	JZ(LabelRef("summed"))
 	Label("one")
-	columns(w, weights, panel, x, sums, 1)
+	columns(w, weights, panel, fetch, x, sums, 1)
 	DECQ(left)
 	JNZ(LabelRef("one"))
 	Label("summed")
 }
 
 // columns multiplies n columns, and moves the panel and the rows on.
-func columns(w width, weights string, panel reg.GPVirtual, x rows, sums [][]reg.VecVirtual, n int) {
+func columns(w width, weights string, panel reg.GPVirtual, fetch reg.Register, x rows, sums [][]reg.VecVirtual, n int) {
 	size := 4
 	if weights != "F32" {
 		size = 2
 	}
 	column := w.lanes()
+	if fetch != nil && n > 1 {
+		fetchAhead(Mem{Base: panel, Index: fetch, Scale: 1}, n*16*size)
+	}
 	for c := range n {
 		for v, to := range column {
 			from := Mem{Base: panel, Disp: c*16*size + v*w.bytes*size/4}

@@ -4,6 +4,19 @@
 
 #include "textflag.h"
 
+// func fetch(p []byte)
+// Requires: MMX+
+TEXT ·fetch(SB), NOSPLIT, $0-24
+	MOVQ p_base+0(FP), AX
+	MOVQ p_len+8(FP), CX
+
+line:
+	PREFETCHT0 (AX)
+	ADDQ       $0x40, AX
+	SUBQ       $0x40, CX
+	JG         line
+	RET
+
 // func softenAVX512(s []float32, count int, scale float32, m []float32, l []float32, c []float32)
 // Requires: AVX, AVX512DQ, AVX512F, FMA3, SSE
 TEXT ·softenAVX512(SB), NOSPLIT, $0-112

@@ -150,13 +150,45 @@ func (j *attention) Do(part, worker int) {
 	w := j.sizes.carve(j.all[worker*j.sizes.all:][:j.sizes.all])
 	from, to := span(part, j.parts, len(j.tiles)*heads)
 	for u := from; u < to; u++ {
-		j.tile(&w, j.tiles[u/heads], u%heads)
+		j.tile(&w, u, to)
 	}
 }
 
-// tile computes one key/value head's query heads for a tile's rows. In w, row
-// r's query head g is r·group+g.
-func (j *attention) tile(w *tileWork, t tile, head int) {
+// unit returns the tile and the key/value head of a unit.
+func (j *attention) unit(u int) (t tile, head int) {
+	return j.tiles[u/j.cache.spec.Heads], u % j.cache.spec.Heads
+}
+
+// page returns the keys and the values that a unit sees of the block of positions
+// from start on.
+func (j *attention) page(u, start int) (keys, values []byte) {
+	t, head := j.unit(u)
+	return j.cache.page(j.mem, j.h.page(t.row, start/kernels.PageTokens), head)
+}
+
+// begins returns where a unit's first block of positions starts.
+func (j *attention) begins(u int) int {
+	t, _ := j.unit(u)
+	return j.from(int(j.h.positions[t.row])) / kernels.PageTokens * kernels.PageTokens
+}
+
+// after returns the keys and values that are read after a unit's block of positions
+// from start on, where last is its last position: those of its next block, or of the
+// unit behind it. They are to be fetched, since pages lie anywhere.
+func (j *attention) after(u, start, last, units int) (keys, values []byte) {
+	switch start += kernels.PageTokens; {
+	case start <= last:
+		return j.page(u, start)
+	case u+1 < units:
+		return j.page(u+1, j.begins(u+1))
+	}
+	return nil, nil
+}
+
+// tile computes unit u: one key/value head's query heads for a tile's rows. In w, row
+// r's query head g is r·group+g. The units up to units-1 follow it.
+func (j *attention) tile(w *tileWork, u, units int) {
+	t, head := j.unit(u)
 	dim, n := j.cache.spec.HeadDim, t.rows*j.group
 	first := int(j.h.positions[t.row])
 	for r := range t.rows {
@@ -165,9 +197,11 @@ func (j *attention) tile(w *tileWork, t tile, head int) {
 	j.begin(w, n, head)
 
 	last := first + t.rows - 1
-	for start := j.from(first) / kernels.PageTokens * kernels.PageTokens; start <= last; start += kernels.PageTokens {
-		page := j.h.page(t.row, start/kernels.PageTokens)
-		keys, values := j.cache.page(j.mem, page, head)
+	nextKeys, nextValues := j.page(u, j.begins(u))
+	for start := j.begins(u); start <= last; start += kernels.PageTokens {
+		keys, values := nextKeys, nextValues
+		nextKeys, nextValues = j.after(u, start, last, units)
+		panel.Fetch(nextKeys)
 		typ := j.cache.spec.Type
 		if typ == kernels.Q8_0 {
 			keys, values = j.expand(w, keys, values, min(kernels.PageTokens, last+1-start))
@@ -183,6 +217,7 @@ func (j *attention) tile(w *tileWork, t tile, head int) {
 			p := keys[half*len(keys)*panel.Lanes/kernels.PageTokens:]
 			j.kern.Float(typ, p, dim, w.q[from*dim:], dim, most, w.s[from*kernels.PageTokens+half*panel.Lanes:], kernels.PageTokens)
 		}
+		panel.Fetch(nextValues)
 		j.block(w, typ, values, start, first, live, end, head)
 	}
 	for r := range t.rows {

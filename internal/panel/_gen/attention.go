@@ -10,6 +10,20 @@ import (
 
 const tokens = 32 // positions of a page; kernels.PageTokens
 
+// fetch writes what asks for the cache lines of some memory.
+func fetch() {
+	TEXT("fetch", NOSPLIT, "func(p []byte)")
+	Pragma("noescape")
+	Doc("fetch asks for the cache lines of p, which are whole ones and at least one.")
+	at, left := base("p"), Load(Param("p").Len(), GP64())
+	Label("line")
+	PREFETCHT0(Mem{Base: at})
+	ADDQ(Imm(64), at)
+	SUBQ(Imm(64), left)
+	JG(LabelRef("line"))
+	RET()
+}
+
 // soften writes the online softmax of some rows of scores. A row's scores are in
 // registers from the maximum to the sum.
 func soften(w width) {

@@ -42,6 +42,7 @@ func main() {
 	case "quantize":
 		quantize()
 	case "attention":
+		fetch()
 		for _, w := range []width{avx512, avx2} {
 			soften(w)
 			expandKeys(w)

@@ -191,7 +191,7 @@ func TestNoOtherKernelAllocates(t *testing.T) {
 		f, v, h := make([]float32, 2048), make([]byte, 4096), make([]uint16, 50)
 		assert.Zero(t, testing.AllocsPerRun(10, func() {
 			k.Soften(f, 20, 1, f[:3], f[3:6], f[6:9])
-			k.Weigh(kernels.F16, v, 0, 20, f, f[:3], f, 32)
+			k.Weigh(kernels.F16, v, 0, 20, f, f[:3], f, 32, nil)
 			k.ExpandKeys(f, v[:1088])
 			k.ExpandValues(f, v[:1088], 20)
 			k.Gated(kernels.SiLU, f[:50], f[50:], f[100:])

@@ -23,9 +23,10 @@ type Kernels struct {
 	ints     [4]([]intKernel)   // from Q8_0 on
 	quantize func(dst []byte, x []float32)
 
-	// Attention's, around its products.
+	// Attention's.
 	soften       func(s []float32, count int, scale float32, m, l, c []float32)
-	weigh        [2][]weighKernel // F32 and F16
+	score        [2][]scoreKernel // F32 and F16; may be none
+	weigh        [2][]weighKernel
 	expandKeys   func(dst []float32, src []byte, blocks int)
 	expandValues func(dst []float32, src []byte, count, blocks int)
 

@@ -201,11 +201,12 @@ func (j *attention) tile(w *tileWork, u, units int) {
 	for start := j.begins(u); start <= last; start += kernels.PageTokens {
 		keys, values := nextKeys, nextValues
 		nextKeys, nextValues = j.after(u, start, last, units)
-		panel.Fetch(nextKeys)
-		typ := j.cache.spec.Type
-		if typ == kernels.Q8_0 {
-			keys, values = j.expand(w, keys, values, min(kernels.PageTokens, last+1-start))
-			typ = kernels.F32
+		typ, count := j.cache.spec.Type, min(kernels.PageTokens, last+1-start)
+		fetchKeys, fetchValues := nextKeys, nextValues
+		if typ == kernels.Q8_0 { // what is multiplied is not what is stored
+			keys, values = j.expand(w, keys, values, count)
+			panel.Fetch(fetchKeys)
+			typ, fetchKeys, fetchValues = kernels.F32, nil, nil
 		}
 		// Rows before the block are done; those whose window begins behind it come later.
 		live, end := max(0, start-first), t.rows
@@ -213,12 +214,11 @@ func (j *attention) tile(w *tileWork, u, units int) {
 			end = min(end, start+kernels.PageTokens-1+j.window-first)
 		}
 		from, most := live*j.group, (end-live)*j.group
-		for half := range min(kernels.PageTokens-1, last-start)/panel.Lanes + 1 {
-			p := keys[half*len(keys)*panel.Lanes/kernels.PageTokens:]
-			j.kern.Float(typ, p, dim, w.q[from*dim:], dim, most, w.s[from*kernels.PageTokens+half*panel.Lanes:], kernels.PageTokens)
+		j.kern.Score(typ, keys, dim, w.q[from*dim:], most, w.s[from*kernels.PageTokens:], count, fetchKeys)
+		if fetchValues == nil {
+			panel.Fetch(nextValues)
 		}
-		panel.Fetch(nextValues)
-		j.block(w, typ, values, start, first, live, end, head)
+		j.block(w, typ, values, fetchValues, start, first, live, end, head)
 	}
 	for r := range t.rows {
 		out := j.dst[j.at(t.row+r, head):][:j.group*dim]
@@ -243,7 +243,7 @@ func (j *attention) begin(w *tileWork, n, head int) {
 
 // block brings the block of positions from start on into rows live to end-1 of a tile
 // whose first row is at position first. Rows that see the same part of it go together.
-func (j *attention) block(w *tileWork, typ kernels.Type, values []byte, start, first, live, end, head int) {
+func (j *attention) block(w *tileWork, typ kernels.Type, values, fetch []byte, start, first, live, end, head int) {
 	seen := func(r int) (from, count int) {
 		return max(0, j.from(first+r)-start), min(kernels.PageTokens, first+r-start+1)
 	}
@@ -267,8 +267,8 @@ func (j *attention) block(w *tileWork, typ kernels.Type, values []byte, start, f
 		}
 		j.kern.Soften(s, count, scale, w.m[i:][:n], w.l[i:], c)
 		// What lies behind count is not read: it may be left from another sequence.
-		j.kern.Weigh(typ, values, from, count, s, c, w.acc[i*w.padded:], w.padded)
-		r = next
+		j.kern.Weigh(typ, values, from, count, s, c, w.acc[i*w.padded:], w.padded, fetch)
+		r, fetch = next, nil
 	}
 }
 

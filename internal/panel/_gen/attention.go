@@ -81,10 +81,91 @@ func soften(w width) {
 	end()
 }
 
+// score writes the products of n rows with both panels of a page of keys. A column of
+// each is read before the rows, so that a row's element is loaded once for both.
+func score(w width, keys string, n int) {
+	begin(fmt.Sprintf("score%sx%d", keys, n), w, "func(keys []byte, cols int, x, s []float32, next []byte)")
+	size := 4
+	if keys == "F16" {
+		size = 2
+	}
+	page, next := base("keys"), base("next")
+	left := Load(Param("cols"), GP64()).(reg.GPVirtual)
+	stride, half := GP64().(reg.GPVirtual), GP64().(reg.GPVirtual)
+	MOVQ(left, stride)
+	SHLQ(Imm(2), stride)
+	IMUL3Q(Imm(uint64(16*size)), left, half)
+	x := newRows(n, base("x"), stride)
+	s := base("s")
+	upper := GP64()
+	LEAQ(Mem{Base: next, Index: half, Scale: 1}, upper)
+
+	var sums [2][][]reg.VecVirtual
+	for i := range sums {
+		sums[i] = w.each(n)
+		for _, sum := range sums[i] {
+			for _, v := range sum {
+				w.zero(v)
+			}
+		}
+	}
+	both := func(columns int) {
+		for c := range columns {
+			at := c * 16 * size
+			var column [2][]reg.VecVirtual
+			for i, from := range []Mem{{Base: page}, {Base: page, Index: half, Scale: 1}} {
+				column[i] = w.lanes()
+				for v, to := range column[i] {
+					w.widen(keys, from.Offset(at+v*w.bytes*size/4), to)
+				}
+			}
+			for r := range n {
+				xc := w.register()
+				VBROADCASTSS(x.at(r, 4*c), xc)
+				for i := range sums {
+					for v, sum := range sums[i][r] {
+						VFMADD231PS(xc, column[i][v], sum)
+					}
+				}
+			}
+		}
+		ADDQ(U32(uint32(columns*16*size)), page)
+		x.advance(4 * columns)
+	}
+	const unroll = 4
+	SUBQ(Imm(unroll), left)
+	JL(LabelRef("tail"))
+	Label("four")
+	for _, half := range []reg.Register{next, upper} {
+		fetchAhead(Mem{Base: half}, unroll*16*size)
+		ADDQ(U32(uint32(unroll*16*size)), half)
+	}
+	both(unroll)
+	SUBQ(Imm(unroll), left)
+	JGE(LabelRef("four"))
+	Label("tail")
+	ADDQ(Imm(unroll), left)
+	JZ(LabelRef("summed"))
+	Label("one")
+	both(1)
+	DECQ(left)
+	JNZ(LabelRef("one"))
+	Label("summed")
+	for r := range n {
+		for i := range sums {
+			for v, sum := range sums[i][r] {
+				VMOVUPS(sum, Mem{Base: s, Disp: r*4*tokens + i*64 + v*w.bytes})
+			}
+		}
+	}
+	end()
+}
+
 // weigh writes the weighted values of n rows.
 func weigh(w width, values string, n int) {
-	begin(fmt.Sprintf("weigh%sx%d", values, n), w, "func(values []byte, panels, count int, p, c, acc []float32)")
-	panel := base("values")
+	begin(fmt.Sprintf("weigh%sx%d", values, n), w, "func(values []byte, panels, count int, p, c, acc []float32, next []byte)")
+	panel, ahead := base("values"), base("next")
+	SUBQ(panel, ahead)
 	panels := Load(Param("panels"), GP64()).(reg.GPVirtual)
 	count := Load(Param("count"), GP64())
 	p := rows{first: base("p"), bytes: 4 * tokens, n: n}
@@ -111,7 +192,7 @@ func weigh(w width, values string, n int) {
 		}
 	}
 	MOVQ(count, left)
-	everyColumn(w, values, panel, left, nil, p, sums)
+	everyColumn(w, values, panel, left, ahead, p, sums)
 	for r, sum := range sums {
 		cr := w.register()
 		VBROADCASTSS(Mem{Base: c, Disp: 4 * r}, cr)

@@ -79,8 +79,8 @@ func float(w width, weights string, n int) {
 	RET()
 }
 
-// everyColumn multiplies left columns, at least one. Where fetch is given, it fetches
-// what lies so many bytes ahead.
+// everyColumn multiplies left columns, at least one, and fetches what lies fetch bytes
+// ahead.
 func everyColumn(w width, weights string, panel, left reg.GPVirtual, fetch reg.Register, x rows, sums [][]reg.VecVirtual) {
 	const unroll = 4
 	SUBQ(Imm(unroll), left)
@@ -107,21 +107,12 @@ func columns(w width, weights string, panel reg.GPVirtual, fetch reg.Register, x
 		size = 2
 	}
 	column := w.lanes()
-	if fetch != nil && n > 1 {
+	if n > 1 {
 		fetchAhead(Mem{Base: panel, Index: fetch, Scale: 1}, n*16*size)
 	}
 	for c := range n {
 		for v, to := range column {
-			from := Mem{Base: panel, Disp: c*16*size + v*w.bytes*size/4}
-			switch weights {
-			case "F32":
-				VMOVUPS(from, to)
-			case "F16":
-				VCVTPH2PS(from, to)
-			case "BF16":
-				VPMOVZXWD(from, to)
-				VPSLLD(Imm(16), to, to)
-			}
+			w.widen(weights, Mem{Base: panel, Disp: c*16*size + v*w.bytes*size/4}, to)
 		}
 		for r, sum := range sums {
 			if w.bytes == 64 {
@@ -137,4 +128,17 @@ func columns(w width, weights string, panel reg.GPVirtual, fetch reg.Register, x
 	}
 	ADDQ(U32(uint32(n*16*size)), panel)
 	x.advance(4 * n)
+}
+
+// widen loads a vector of weights as float32.
+func (w width) widen(weights string, from Mem, to reg.VecVirtual) {
+	switch weights {
+	case "F32":
+		VMOVUPS(from, to)
+	case "F16":
+		VCVTPH2PS(from, to)
+	case "BF16":
+		VPMOVZXWD(from, to)
+		VPSLLD(Imm(16), to, to)
+	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func BenchmarkMatMul(b *testing.B) {
-	for _, c := range []struct{ n, k, m int }{{1, 64, 64}, {1, 2048, 2048}, {128, 2048, 2048}} {
+	for _, c := range []struct{ n, k, m int }{{1, 64, 64}, {1, 2048, 2048}, {128, 2048, 2048}, {128, 2048, 8192}, {512, 2048, 8192}, {128, 8192, 2048}, {512, 8192, 2048}} {
 		for _, typ := range kernels.WeightTypes() {
 			b.Run(fmt.Sprintf("%v/%dx%dx%d", typ, c.n, c.k, c.m), func(b *testing.B) {
 				r := cores.Rig(b)

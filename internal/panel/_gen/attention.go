@@ -81,91 +81,43 @@ func soften(w width) {
 	end()
 }
 
-// score writes the products of n rows with both panels of a page of keys. A column of
-// each is read before the rows, so that a row's element is loaded once for both.
+// score writes the products of n rows with both panels of a page of keys.
 func score(w width, keys string, n int) {
 	begin(fmt.Sprintf("score%sx%d", keys, n), w, "func(keys []byte, cols int, x, s []float32, next []byte)")
-	size := 4
-	if keys == "F16" {
-		size = 2
-	}
-	page, next := base("keys"), base("next")
+	c := columns{width: w, weights: keys, at: base("keys")}
 	left := Load(Param("cols"), GP64()).(reg.GPVirtual)
-	stride, half := GP64().(reg.GPVirtual), GP64().(reg.GPVirtual)
+	stride, half := GP64().(reg.GPVirtual), GP64()
 	MOVQ(left, stride)
 	SHLQ(Imm(2), stride)
-	IMUL3Q(Imm(uint64(16*size)), left, half)
-	x := newRows(n, base("x"), stride)
-	s := base("s")
-	upper := GP64()
-	LEAQ(Mem{Base: next, Index: half, Scale: 1}, upper)
+	IMUL3Q(Imm(uint64(c.size())), left, half)
+	x, s := newRows(n, base("x"), stride), base("s")
+	ahead, upper := base("next"), GP64()
+	SUBQ(c.at, ahead)
+	LEAQ(Mem{Base: ahead, Index: half, Scale: 1}, upper)
+	c.panels = []Mem{{Base: c.at}, {Base: c.at, Index: half, Scale: 1}}
+	c.fetch = []Mem{{Base: c.at, Index: ahead, Scale: 1}, {Base: c.at, Index: upper, Scale: 1}}
 
-	var sums [2][][]reg.VecVirtual
-	for i := range sums {
-		sums[i] = w.each(n)
-		for _, sum := range sums[i] {
-			for _, v := range sum {
-				w.zero(v)
-			}
-		}
+	sums := [][][]reg.VecVirtual{w.each(n), w.each(n)}
+	for _, panel := range sums {
+		w.zeros(panel)
 	}
-	both := func(columns int) {
-		for c := range columns {
-			at := c * 16 * size
-			var column [2][]reg.VecVirtual
-			for i, from := range []Mem{{Base: page}, {Base: page, Index: half, Scale: 1}} {
-				column[i] = w.lanes()
-				for v, to := range column[i] {
-					w.widen(keys, from.Offset(at+v*w.bytes*size/4), to)
-				}
-			}
-			for r := range n {
-				xc := w.register()
-				VBROADCASTSS(x.at(r, 4*c), xc)
-				for i := range sums {
-					for v, sum := range sums[i][r] {
-						VFMADD231PS(xc, column[i][v], sum)
-					}
-				}
-			}
-		}
-		ADDQ(U32(uint32(columns*16*size)), page)
-		x.advance(4 * columns)
-	}
-	const unroll = 4
-	SUBQ(Imm(unroll), left)
-	JL(LabelRef("tail"))
-	Label("four")
-	for _, half := range []reg.Register{next, upper} {
-		fetchAhead(Mem{Base: half}, unroll*16*size)
-		ADDQ(U32(uint32(unroll*16*size)), half)
-	}
-	both(unroll)
-	SUBQ(Imm(unroll), left)
-	JGE(LabelRef("four"))
-	Label("tail")
-	ADDQ(Imm(unroll), left)
-	JZ(LabelRef("summed"))
-	Label("one")
-	both(1)
-	DECQ(left)
-	JNZ(LabelRef("one"))
-	Label("summed")
-	for r := range n {
-		for i := range sums {
-			for v, sum := range sums[i][r] {
-				VMOVUPS(sum, Mem{Base: s, Disp: r*4*tokens + i*64 + v*w.bytes})
+	c.every("", left, x, sums)
+	for p, panel := range sums {
+		for r, sum := range panel {
+			for v, to := range sum {
+				VMOVUPS(to, Mem{Base: s, Disp: 4*tokens*r + 64*p + v*w.bytes})
 			}
 		}
 	}
 	end()
 }
 
-// weigh writes the weighted values of n rows.
-func weigh(w width, values string, n int) {
+// weigh writes the weighted values of n rows, of at most so many panels at once.
+func weigh(w width, values string, n, most int) {
 	begin(fmt.Sprintf("weigh%sx%d", values, n), w, "func(values []byte, panels, count int, p, c, acc []float32, next []byte)")
-	panel, ahead := base("values"), base("next")
-	SUBQ(panel, ahead)
+	v := columns{width: w, weights: values, at: base("values")}
+	ahead := base("next")
+	SUBQ(v.at, ahead)
 	panels := Load(Param("panels"), GP64()).(reg.GPVirtual)
 	count := Load(Param("count"), GP64())
 	p := rows{first: base("p"), bytes: 4 * tokens, n: n}
@@ -175,39 +127,44 @@ func weigh(w width, values string, n int) {
 	SHLQ(Imm(6), stride)
 	acc := newRows(n, base("acc"), stride)
 
-	Comment("The bytes from a panel's last position that is seen to the next panel.")
-	behind, shift := GP64(), uint64(6)
-	if values == "F16" {
-		shift = 5
-	}
-	MOVQ(U32(tokens), behind)
-	SUBQ(count, behind)
-	SHLQ(Imm(shift), behind)
-
-	Label("panel")
-	sums, left := w.each(n), GP64().(reg.GPVirtual)
-	for _, sum := range sums {
-		for _, v := range sum {
-			w.zero(v)
+	for at := most; at > 0; at-- {
+		name := fmt.Sprintf("panels%d", at)
+		Label(name)
+		SUBQ(Imm(uint64(at)), panels)
+		JL(LabelRef(name + "done"))
+		var sums [][][]reg.VecVirtual
+		v.panels, v.fetch = nil, nil
+		for i := range at {
+			sums = append(sums, w.each(n))
+			w.zeros(sums[i])
+			v.panels = append(v.panels, Mem{Base: v.at, Disp: i * tokens * v.size()})
+			v.fetch = append(v.fetch, Mem{Base: v.at, Index: ahead, Scale: 1, Disp: i * tokens * v.size()})
 		}
-	}
-	MOVQ(count, left)
-	everyColumn(w, values, panel, left, ahead, p, sums)
-	for r, sum := range sums {
-		cr := w.register()
-		VBROADCASTSS(Mem{Base: c, Disp: 4 * r}, cr)
-		for i, v := range sum {
-			VFMADD231PS(acc.at(r, i*w.bytes), cr, v)
-			VMOVUPS(v, acc.at(r, i*w.bytes))
+		left := GP64().(reg.GPVirtual)
+		MOVQ(count, left)
+		v.every(name, left, p, sums)
+		for r := range n {
+			cr := w.register()
+			VBROADCASTSS(Mem{Base: c, Disp: 4 * r}, cr)
+			for i := range at {
+				for l, sum := range sums[i][r] {
+					VFMADD231PS(acc.at(r, 64*i+l*w.bytes), cr, sum)
+					VMOVUPS(sum, acc.at(r, 64*i+l*w.bytes))
+				}
+			}
 		}
+		Comment("On to the next panels, and back to the first position.")
+		IMUL3Q(Imm(uint64(v.size())), count, left)
+		SUBQ(left, v.at)
+		ADDQ(U32(uint32(at*tokens*v.size())), v.at)
+		MOVQ(count, left)
+		SHLQ(Imm(2), left)
+		SUBQ(left, p.first)
+		acc.advance(64 * at)
+		JMP(LabelRef(name))
+		Label(name + "done")
+		ADDQ(Imm(uint64(at)), panels)
 	}
-	ADDQ(behind, panel)
-	MOVQ(count, left)
-	SHLQ(Imm(2), left)
-	SUBQ(left, p.first)
-	acc.advance(64)
-	DECQ(panels)
-	JNZ(LabelRef("panel"))
 	end()
 }
 

@@ -51,13 +51,13 @@ func main() {
 		for _, values := range []string{"F32", "F16"} {
 			for _, rows := range []int{8, 4, 2, 1} {
 				score(avx512, values, rows)
-				weigh(avx512, values, rows)
+				weigh(avx512, values, rows, 2)
 			}
 			for _, rows := range []int{4, 2, 1} {
 				if rows < 4 {
 					score(avx2, values, rows)
 				}
-				weigh(avx2, values, rows)
+				weigh(avx2, values, rows, 1)
 			}
 		}
 	case "elementwise":

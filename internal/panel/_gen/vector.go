@@ -44,6 +44,15 @@ func (w width) zero(v reg.VecVirtual) {
 	}
 }
 
+// zeros makes the sums of some rows 0.
+func (w width) zeros(sums [][]reg.VecVirtual) {
+	for _, sum := range sums {
+		for _, s := range sum {
+			w.zero(s)
+		}
+	}
+}
+
 func (w width) load(from Mem, to reg.VecVirtual) {
 	if w.bytes == 64 {
 		VMOVDQU32(from, to)

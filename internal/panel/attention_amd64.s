@@ -36,108 +36,216 @@ TEXT ·softenAVX512(SB), NOSPLIT, $0-112
 	VMOVDQU32    320(R8), Z1
 	VPMOVD2M     Z1, K2
 
-row:
-	VBROADCASTSS  (DX), Z3
-	VMOVUPS.Z     (AX), K1, Z1
+	// c = the new m, s = s times scale
+	MOVQ AX, R9
+	XORQ CX, CX
+
+largest:
+	VBROADCASTSS  (DX)(CX*4), Z3
+	VMOVUPS.Z     (R9), K1, Z1
 	VFMADD213PS   128(R8), Z0, Z1
+	VMOVUPS       Z1, (R9)
 	VMAXPS        Z3, Z1, Z3
-	VMOVUPS.Z     64(AX), K2, Z2
+	VMOVUPS.Z     64(R9), K2, Z2
 	VFMADD213PS   192(R8), Z0, Z2
+	VMOVUPS       Z2, 64(R9)
 	VMAXPS        Z3, Z2, Z3
-	VEXTRACTF64X4 $0x01, Z3, Y4
-	VMAXPS        Y4, Y3, Y3
-	VEXTRACTF128  $0x01, Y3, X4
-	VMAXPS        X4, X3, X3
-	VPSHUFD       $0x4e, X3, X4
-	VMAXPS        X4, X3, X3
-	VPSHUFD       $0xb1, X3, X4
-	VMAXPS        X4, X3, X3
-	VBROADCASTSS  X3, Z3
-	VSUBPS        Z3, Z1, Z1
+	VEXTRACTF64X4 $0x01, Z3, Y1
+	VMAXPS        Y1, Y3, Y3
+	VEXTRACTF128  $0x01, Y3, X1
+	VMAXPS        X1, X3, X3
+	VPSHUFD       $0x4e, X3, X1
+	VMAXPS        X1, X3, X3
+	VPSHUFD       $0xb1, X3, X1
+	VMAXPS        X1, X3, X3
+	VMOVSS        X3, (SI)(CX*4)
+	ADDQ          $0x00000080, R9
+	INCQ          CX
+	CMPQ          CX, DI
+	JL            largest
+	MOVQ          AX, R9
+	XORQ          CX, CX
+
+weights:
+	VBROADCASTSS (SI)(CX*4), Z0
+	VMOVUPS      (R9), Z1
+	VSUBPS       Z0, Z1, Z1
 
 	// e^x
-	VMOVUPS      least<>+0(SB), Z5
-	VMAXPS       Z1, Z5, Z1
-	VMOVUPS      log2e<>+0(SB), Z5
-	VFMADD213PS  round<>+0(SB), Z1, Z5
-	VSUBPS       round<>+0(SB), Z5, Z4
-	VFNMADD231PS ln2High<>+0(SB), Z4, Z1
-	VFNMADD231PS ln2Low<>+0(SB), Z4, Z1
-	VMOVUPS      factorial7<>+0(SB), Z4
-	VFMADD213PS  factorial6<>+0(SB), Z1, Z4
-	VFMADD213PS  factorial5<>+0(SB), Z1, Z4
-	VFMADD213PS  factorial4<>+0(SB), Z1, Z4
-	VFMADD213PS  factorial3<>+0(SB), Z1, Z4
-	VFMADD213PS  factorial2<>+0(SB), Z1, Z4
-	VFMADD213PS  factorial1<>+0(SB), Z1, Z4
-	VFMADD213PS  factorial1<>+0(SB), Z1, Z4
-	VPSLLD       $0x17, Z5, Z5
-	VMULPS       Z5, Z4, Z1
-	VMOVUPS      Z1, (AX)
-	VSUBPS       Z3, Z2, Z2
+	VMOVUPS      least<>+0(SB), Z3
+	VMAXPS       Z1, Z3, Z1
+	VMOVUPS      log2e<>+0(SB), Z3
+	VFMADD213PS  round<>+0(SB), Z1, Z3
+	VSUBPS       round<>+0(SB), Z3, Z2
+	VFNMADD231PS ln2High<>+0(SB), Z2, Z1
+	VFNMADD231PS ln2Low<>+0(SB), Z2, Z1
+	VMOVUPS      factorial7<>+0(SB), Z2
+	VFMADD213PS  factorial6<>+0(SB), Z1, Z2
+	VFMADD213PS  factorial5<>+0(SB), Z1, Z2
+	VFMADD213PS  factorial4<>+0(SB), Z1, Z2
+	VFMADD213PS  factorial3<>+0(SB), Z1, Z2
+	VFMADD213PS  factorial2<>+0(SB), Z1, Z2
+	VFMADD213PS  factorial1<>+0(SB), Z1, Z2
+	VFMADD213PS  factorial1<>+0(SB), Z1, Z2
+	VPSLLD       $0x17, Z3, Z3
+	VMULPS       Z3, Z2, Z1
+	VMOVUPS      Z1, (R9)
+	VMOVUPS      64(R9), Z2
+	VSUBPS       Z0, Z2, Z2
 
 	// e^x
-	VMOVUPS       least<>+0(SB), Z5
-	VMAXPS        Z2, Z5, Z2
-	VMOVUPS       log2e<>+0(SB), Z5
-	VFMADD213PS   round<>+0(SB), Z2, Z5
-	VSUBPS        round<>+0(SB), Z5, Z4
-	VFNMADD231PS  ln2High<>+0(SB), Z4, Z2
-	VFNMADD231PS  ln2Low<>+0(SB), Z4, Z2
-	VMOVUPS       factorial7<>+0(SB), Z4
-	VFMADD213PS   factorial6<>+0(SB), Z2, Z4
-	VFMADD213PS   factorial5<>+0(SB), Z2, Z4
-	VFMADD213PS   factorial4<>+0(SB), Z2, Z4
-	VFMADD213PS   factorial3<>+0(SB), Z2, Z4
-	VFMADD213PS   factorial2<>+0(SB), Z2, Z4
-	VFMADD213PS   factorial1<>+0(SB), Z2, Z4
-	VFMADD213PS   factorial1<>+0(SB), Z2, Z4
-	VPSLLD        $0x17, Z5, Z5
-	VMULPS        Z5, Z4, Z2
-	VMOVUPS       Z2, 64(AX)
+	VMOVUPS      least<>+0(SB), Z1
+	VMAXPS       Z2, Z1, Z2
+	VMOVUPS      log2e<>+0(SB), Z1
+	VFMADD213PS  round<>+0(SB), Z2, Z1
+	VSUBPS       round<>+0(SB), Z1, Z0
+	VFNMADD231PS ln2High<>+0(SB), Z0, Z2
+	VFNMADD231PS ln2Low<>+0(SB), Z0, Z2
+	VMOVUPS      factorial7<>+0(SB), Z0
+	VFMADD213PS  factorial6<>+0(SB), Z2, Z0
+	VFMADD213PS  factorial5<>+0(SB), Z2, Z0
+	VFMADD213PS  factorial4<>+0(SB), Z2, Z0
+	VFMADD213PS  factorial3<>+0(SB), Z2, Z0
+	VFMADD213PS  factorial2<>+0(SB), Z2, Z0
+	VFMADD213PS  factorial1<>+0(SB), Z2, Z0
+	VFMADD213PS  factorial1<>+0(SB), Z2, Z0
+	VPSLLD       $0x17, Z1, Z1
+	VMULPS       Z1, Z0, Z2
+	VMOVUPS      Z2, 64(R9)
+	ADDQ         $0x00000080, R9
+	INCQ         CX
+	CMPQ         CX, DI
+	JL           weights
+
+	// c, and l without the sums, of as many rows at once as there are
+	XORQ CX, CX
+
+factors16:
+	LEAQ    16(CX), R8
+	CMPQ    R8, DI
+	JG      factors16done
+	VMOVUPS (DX)(CX*4), Z1
+	VMOVUPS (SI)(CX*4), Z0
+	VSUBPS  Z0, Z1, Z1
+	VMOVUPS Z0, (DX)(CX*4)
+
+	// e^x
+	VMOVUPS      least<>+0(SB), Z2
+	VMAXPS       Z1, Z2, Z1
+	VMOVUPS      log2e<>+0(SB), Z2
+	VFMADD213PS  round<>+0(SB), Z1, Z2
+	VSUBPS       round<>+0(SB), Z2, Z0
+	VFNMADD231PS ln2High<>+0(SB), Z0, Z1
+	VFNMADD231PS ln2Low<>+0(SB), Z0, Z1
+	VMOVUPS      factorial7<>+0(SB), Z0
+	VFMADD213PS  factorial6<>+0(SB), Z1, Z0
+	VFMADD213PS  factorial5<>+0(SB), Z1, Z0
+	VFMADD213PS  factorial4<>+0(SB), Z1, Z0
+	VFMADD213PS  factorial3<>+0(SB), Z1, Z0
+	VFMADD213PS  factorial2<>+0(SB), Z1, Z0
+	VFMADD213PS  factorial1<>+0(SB), Z1, Z0
+	VFMADD213PS  factorial1<>+0(SB), Z1, Z0
+	VPSLLD       $0x17, Z2, Z2
+	VMULPS       Z2, Z0, Z1
+	VMOVUPS      Z1, (SI)(CX*4)
+	VMOVUPS      (BX)(CX*4), Z0
+	VMULPS       Z0, Z1, Z1
+	VMOVUPS      Z1, (BX)(CX*4)
+	MOVQ         R8, CX
+	JMP          factors16
+
+factors16done:
+factors4:
+	LEAQ    4(CX), R8
+	CMPQ    R8, DI
+	JG      factors4done
+	VMOVUPS (DX)(CX*4), X1
+	VMOVUPS (SI)(CX*4), X0
+	VSUBPS  X0, X1, X1
+	VMOVUPS X0, (DX)(CX*4)
+
+	// e^x
+	VMOVUPS      least<>+0(SB), X2
+	VMAXPS       X1, X2, X1
+	VMOVUPS      log2e<>+0(SB), X2
+	VFMADD213PS  round<>+0(SB), X1, X2
+	VSUBPS       round<>+0(SB), X2, X0
+	VFNMADD231PS ln2High<>+0(SB), X0, X1
+	VFNMADD231PS ln2Low<>+0(SB), X0, X1
+	VMOVUPS      factorial7<>+0(SB), X0
+	VFMADD213PS  factorial6<>+0(SB), X1, X0
+	VFMADD213PS  factorial5<>+0(SB), X1, X0
+	VFMADD213PS  factorial4<>+0(SB), X1, X0
+	VFMADD213PS  factorial3<>+0(SB), X1, X0
+	VFMADD213PS  factorial2<>+0(SB), X1, X0
+	VFMADD213PS  factorial1<>+0(SB), X1, X0
+	VFMADD213PS  factorial1<>+0(SB), X1, X0
+	VPSLLD       $0x17, X2, X2
+	VMULPS       X2, X0, X1
+	VMOVUPS      X1, (SI)(CX*4)
+	VMOVUPS      (BX)(CX*4), X0
+	VMULPS       X0, X1, X1
+	VMOVUPS      X1, (BX)(CX*4)
+	MOVQ         R8, CX
+	JMP          factors4
+
+factors4done:
+factors1:
+	LEAQ   1(CX), R8
+	CMPQ   R8, DI
+	JG     factors1done
+	VMOVSS (DX)(CX*4), X1
+	VMOVSS (SI)(CX*4), X0
+	VSUBPS X0, X1, X1
+	VMOVSS X0, (DX)(CX*4)
+
+	// e^x
+	VMOVUPS      least<>+0(SB), X2
+	VMAXPS       X1, X2, X1
+	VMOVUPS      log2e<>+0(SB), X2
+	VFMADD213PS  round<>+0(SB), X1, X2
+	VSUBPS       round<>+0(SB), X2, X0
+	VFNMADD231PS ln2High<>+0(SB), X0, X1
+	VFNMADD231PS ln2Low<>+0(SB), X0, X1
+	VMOVUPS      factorial7<>+0(SB), X0
+	VFMADD213PS  factorial6<>+0(SB), X1, X0
+	VFMADD213PS  factorial5<>+0(SB), X1, X0
+	VFMADD213PS  factorial4<>+0(SB), X1, X0
+	VFMADD213PS  factorial3<>+0(SB), X1, X0
+	VFMADD213PS  factorial2<>+0(SB), X1, X0
+	VFMADD213PS  factorial1<>+0(SB), X1, X0
+	VFMADD213PS  factorial1<>+0(SB), X1, X0
+	VPSLLD       $0x17, X2, X2
+	VMULPS       X2, X0, X1
+	VMOVSS       X1, (SI)(CX*4)
+	VMOVSS       (BX)(CX*4), X0
+	VMULPS       X0, X1, X1
+	VMOVSS       X1, (BX)(CX*4)
+	MOVQ         R8, CX
+	JMP          factors1
+
+factors1done:
+	MOVQ AX, R9
+	XORQ CX, CX
+
+sums:
+	VMOVUPS       (R9), Z1
+	VMOVUPS       64(R9), Z2
 	VADDPS        Z2, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y2
-	VADDPS        Y2, Y1, Y1
-	VEXTRACTF128  $0x01, Y1, X2
-	VADDPS        X2, X1, X1
-	VPSHUFD       $0x4e, X1, X2
-	VADDPS        X2, X1, X1
-	VPSHUFD       $0xb1, X1, X2
-	VADDPS        X2, X1, X1
-
-	// The row's m, c and l.
-	VMOVSS (DX), X2
-	VSUBSS X3, X2, X2
-	VMOVSS X3, (DX)
-
-	// e^x
-	VMOVUPS      least<>+0(SB), X4
-	VMAXPS       X2, X4, X2
-	VMOVUPS      log2e<>+0(SB), X4
-	VFMADD213PS  round<>+0(SB), X2, X4
-	VSUBPS       round<>+0(SB), X4, X3
-	VFNMADD231PS ln2High<>+0(SB), X3, X2
-	VFNMADD231PS ln2Low<>+0(SB), X3, X2
-	VMOVUPS      factorial7<>+0(SB), X3
-	VFMADD213PS  factorial6<>+0(SB), X2, X3
-	VFMADD213PS  factorial5<>+0(SB), X2, X3
-	VFMADD213PS  factorial4<>+0(SB), X2, X3
-	VFMADD213PS  factorial3<>+0(SB), X2, X3
-	VFMADD213PS  factorial2<>+0(SB), X2, X3
-	VFMADD213PS  factorial1<>+0(SB), X2, X3
-	VFMADD213PS  factorial1<>+0(SB), X2, X3
-	VPSLLD       $0x17, X4, X4
-	VMULPS       X4, X3, X2
-	VMOVSS       X2, (SI)
-	VMULSS       (BX), X2, X2
-	VADDSS       X1, X2, X2
-	VMOVSS       X2, (BX)
-	ADDQ         $0x00000080, AX
-	ADDQ         $0x04, DX
-	ADDQ         $0x04, BX
-	ADDQ         $0x04, SI
-	DECQ         DI
-	JNZ          row
+	VEXTRACTF64X4 $0x01, Z1, Y0
+	VADDPS        Y0, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X0
+	VADDPS        X0, X1, X1
+	VPSHUFD       $0x4e, X1, X0
+	VADDPS        X0, X1, X1
+	VPSHUFD       $0xb1, X1, X0
+	VADDPS        X0, X1, X1
+	VADDSS        (BX)(CX*4), X1, X1
+	VMOVSS        X1, (BX)(CX*4)
+	ADDQ          $0x00000080, R9
+	INCQ          CX
+	CMPQ          CX, DI
+	JL            sums
 	VZEROUPPER
 	RET
 
@@ -465,154 +573,268 @@ TEXT ·softenAVX2(SB), NOSPLIT, $0-112
 	VMOVDQU      320(R8), Y7
 	VMOVDQU      352(R8), Y8
 
-row:
-	VBROADCASTSS (DX), Y9
-	VMASKMOVPS   (AX), Y5, Y1
+	// c = the new m, s = s times scale
+	MOVQ AX, R9
+	XORQ CX, CX
+
+largest:
+	VBROADCASTSS (DX)(CX*4), Y9
+	VMASKMOVPS   (R9), Y5, Y1
 	VFMADD213PS  128(R8), Y0, Y1
+	VMOVUPS      Y1, (R9)
 	VMAXPS       Y9, Y1, Y9
-	VMASKMOVPS   32(AX), Y6, Y2
+	VMASKMOVPS   32(R9), Y6, Y2
 	VFMADD213PS  160(R8), Y0, Y2
+	VMOVUPS      Y2, 32(R9)
 	VMAXPS       Y9, Y2, Y9
-	VMASKMOVPS   64(AX), Y7, Y3
+	VMASKMOVPS   64(R9), Y7, Y3
 	VFMADD213PS  192(R8), Y0, Y3
+	VMOVUPS      Y3, 64(R9)
 	VMAXPS       Y9, Y3, Y9
-	VMASKMOVPS   96(AX), Y8, Y4
+	VMASKMOVPS   96(R9), Y8, Y4
 	VFMADD213PS  224(R8), Y0, Y4
+	VMOVUPS      Y4, 96(R9)
 	VMAXPS       Y9, Y4, Y9
-	VEXTRACTF128 $0x01, Y9, X10
-	VMAXPS       X10, X9, X9
-	VPSHUFD      $0x4e, X9, X10
-	VMAXPS       X10, X9, X9
-	VPSHUFD      $0xb1, X9, X10
-	VMAXPS       X10, X9, X9
-	VBROADCASTSS X9, Y9
-	VSUBPS       Y9, Y1, Y1
+	VEXTRACTF128 $0x01, Y9, X1
+	VMAXPS       X1, X9, X9
+	VPSHUFD      $0x4e, X9, X1
+	VMAXPS       X1, X9, X9
+	VPSHUFD      $0xb1, X9, X1
+	VMAXPS       X1, X9, X9
+	VMOVSS       X9, (SI)(CX*4)
+	ADDQ         $0x00000080, R9
+	INCQ         CX
+	CMPQ         CX, DI
+	JL           largest
+	MOVQ         AX, R9
+	XORQ         CX, CX
+
+weights:
+	VBROADCASTSS (SI)(CX*4), Y0
+	VMOVUPS      (R9), Y1
+	VSUBPS       Y0, Y1, Y1
 
 	// e^x
-	VMOVUPS      least<>+0(SB), Y11
-	VMAXPS       Y1, Y11, Y1
-	VMOVUPS      log2e<>+0(SB), Y11
-	VFMADD213PS  round<>+0(SB), Y1, Y11
-	VSUBPS       round<>+0(SB), Y11, Y10
-	VFNMADD231PS ln2High<>+0(SB), Y10, Y1
-	VFNMADD231PS ln2Low<>+0(SB), Y10, Y1
-	VMOVUPS      factorial7<>+0(SB), Y10
-	VFMADD213PS  factorial6<>+0(SB), Y1, Y10
-	VFMADD213PS  factorial5<>+0(SB), Y1, Y10
-	VFMADD213PS  factorial4<>+0(SB), Y1, Y10
-	VFMADD213PS  factorial3<>+0(SB), Y1, Y10
-	VFMADD213PS  factorial2<>+0(SB), Y1, Y10
-	VFMADD213PS  factorial1<>+0(SB), Y1, Y10
-	VFMADD213PS  factorial1<>+0(SB), Y1, Y10
-	VPSLLD       $0x17, Y11, Y11
-	VMULPS       Y11, Y10, Y1
-	VMOVUPS      Y1, (AX)
-	VSUBPS       Y9, Y2, Y2
+	VMOVUPS      least<>+0(SB), Y3
+	VMAXPS       Y1, Y3, Y1
+	VMOVUPS      log2e<>+0(SB), Y3
+	VFMADD213PS  round<>+0(SB), Y1, Y3
+	VSUBPS       round<>+0(SB), Y3, Y2
+	VFNMADD231PS ln2High<>+0(SB), Y2, Y1
+	VFNMADD231PS ln2Low<>+0(SB), Y2, Y1
+	VMOVUPS      factorial7<>+0(SB), Y2
+	VFMADD213PS  factorial6<>+0(SB), Y1, Y2
+	VFMADD213PS  factorial5<>+0(SB), Y1, Y2
+	VFMADD213PS  factorial4<>+0(SB), Y1, Y2
+	VFMADD213PS  factorial3<>+0(SB), Y1, Y2
+	VFMADD213PS  factorial2<>+0(SB), Y1, Y2
+	VFMADD213PS  factorial1<>+0(SB), Y1, Y2
+	VFMADD213PS  factorial1<>+0(SB), Y1, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y3, Y2, Y1
+	VMOVUPS      Y1, (R9)
+	VMOVUPS      32(R9), Y2
+	VSUBPS       Y0, Y2, Y2
 
 	// e^x
-	VMOVUPS      least<>+0(SB), Y11
-	VMAXPS       Y2, Y11, Y2
-	VMOVUPS      log2e<>+0(SB), Y11
-	VFMADD213PS  round<>+0(SB), Y2, Y11
-	VSUBPS       round<>+0(SB), Y11, Y10
-	VFNMADD231PS ln2High<>+0(SB), Y10, Y2
-	VFNMADD231PS ln2Low<>+0(SB), Y10, Y2
-	VMOVUPS      factorial7<>+0(SB), Y10
-	VFMADD213PS  factorial6<>+0(SB), Y2, Y10
-	VFMADD213PS  factorial5<>+0(SB), Y2, Y10
-	VFMADD213PS  factorial4<>+0(SB), Y2, Y10
-	VFMADD213PS  factorial3<>+0(SB), Y2, Y10
-	VFMADD213PS  factorial2<>+0(SB), Y2, Y10
-	VFMADD213PS  factorial1<>+0(SB), Y2, Y10
-	VFMADD213PS  factorial1<>+0(SB), Y2, Y10
-	VPSLLD       $0x17, Y11, Y11
-	VMULPS       Y11, Y10, Y2
-	VMOVUPS      Y2, 32(AX)
-	VSUBPS       Y9, Y3, Y3
+	VMOVUPS      least<>+0(SB), Y3
+	VMAXPS       Y2, Y3, Y2
+	VMOVUPS      log2e<>+0(SB), Y3
+	VFMADD213PS  round<>+0(SB), Y2, Y3
+	VSUBPS       round<>+0(SB), Y3, Y1
+	VFNMADD231PS ln2High<>+0(SB), Y1, Y2
+	VFNMADD231PS ln2Low<>+0(SB), Y1, Y2
+	VMOVUPS      factorial7<>+0(SB), Y1
+	VFMADD213PS  factorial6<>+0(SB), Y2, Y1
+	VFMADD213PS  factorial5<>+0(SB), Y2, Y1
+	VFMADD213PS  factorial4<>+0(SB), Y2, Y1
+	VFMADD213PS  factorial3<>+0(SB), Y2, Y1
+	VFMADD213PS  factorial2<>+0(SB), Y2, Y1
+	VFMADD213PS  factorial1<>+0(SB), Y2, Y1
+	VFMADD213PS  factorial1<>+0(SB), Y2, Y1
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y3, Y1, Y2
+	VMOVUPS      Y2, 32(R9)
+	VMOVUPS      64(R9), Y3
+	VSUBPS       Y0, Y3, Y3
 
 	// e^x
-	VMOVUPS      least<>+0(SB), Y11
-	VMAXPS       Y3, Y11, Y3
-	VMOVUPS      log2e<>+0(SB), Y11
-	VFMADD213PS  round<>+0(SB), Y3, Y11
-	VSUBPS       round<>+0(SB), Y11, Y10
-	VFNMADD231PS ln2High<>+0(SB), Y10, Y3
-	VFNMADD231PS ln2Low<>+0(SB), Y10, Y3
-	VMOVUPS      factorial7<>+0(SB), Y10
-	VFMADD213PS  factorial6<>+0(SB), Y3, Y10
-	VFMADD213PS  factorial5<>+0(SB), Y3, Y10
-	VFMADD213PS  factorial4<>+0(SB), Y3, Y10
-	VFMADD213PS  factorial3<>+0(SB), Y3, Y10
-	VFMADD213PS  factorial2<>+0(SB), Y3, Y10
-	VFMADD213PS  factorial1<>+0(SB), Y3, Y10
-	VFMADD213PS  factorial1<>+0(SB), Y3, Y10
-	VPSLLD       $0x17, Y11, Y11
-	VMULPS       Y11, Y10, Y3
-	VMOVUPS      Y3, 64(AX)
-	VSUBPS       Y9, Y4, Y4
+	VMOVUPS      least<>+0(SB), Y2
+	VMAXPS       Y3, Y2, Y3
+	VMOVUPS      log2e<>+0(SB), Y2
+	VFMADD213PS  round<>+0(SB), Y3, Y2
+	VSUBPS       round<>+0(SB), Y2, Y1
+	VFNMADD231PS ln2High<>+0(SB), Y1, Y3
+	VFNMADD231PS ln2Low<>+0(SB), Y1, Y3
+	VMOVUPS      factorial7<>+0(SB), Y1
+	VFMADD213PS  factorial6<>+0(SB), Y3, Y1
+	VFMADD213PS  factorial5<>+0(SB), Y3, Y1
+	VFMADD213PS  factorial4<>+0(SB), Y3, Y1
+	VFMADD213PS  factorial3<>+0(SB), Y3, Y1
+	VFMADD213PS  factorial2<>+0(SB), Y3, Y1
+	VFMADD213PS  factorial1<>+0(SB), Y3, Y1
+	VFMADD213PS  factorial1<>+0(SB), Y3, Y1
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y2, Y1, Y3
+	VMOVUPS      Y3, 64(R9)
+	VMOVUPS      96(R9), Y4
+	VSUBPS       Y0, Y4, Y4
 
 	// e^x
-	VMOVUPS      least<>+0(SB), Y11
-	VMAXPS       Y4, Y11, Y4
-	VMOVUPS      log2e<>+0(SB), Y11
-	VFMADD213PS  round<>+0(SB), Y4, Y11
-	VSUBPS       round<>+0(SB), Y11, Y10
-	VFNMADD231PS ln2High<>+0(SB), Y10, Y4
-	VFNMADD231PS ln2Low<>+0(SB), Y10, Y4
-	VMOVUPS      factorial7<>+0(SB), Y10
-	VFMADD213PS  factorial6<>+0(SB), Y4, Y10
-	VFMADD213PS  factorial5<>+0(SB), Y4, Y10
-	VFMADD213PS  factorial4<>+0(SB), Y4, Y10
-	VFMADD213PS  factorial3<>+0(SB), Y4, Y10
-	VFMADD213PS  factorial2<>+0(SB), Y4, Y10
-	VFMADD213PS  factorial1<>+0(SB), Y4, Y10
-	VFMADD213PS  factorial1<>+0(SB), Y4, Y10
-	VPSLLD       $0x17, Y11, Y11
-	VMULPS       Y11, Y10, Y4
-	VMOVUPS      Y4, 96(AX)
+	VMOVUPS      least<>+0(SB), Y1
+	VMAXPS       Y4, Y1, Y4
+	VMOVUPS      log2e<>+0(SB), Y1
+	VFMADD213PS  round<>+0(SB), Y4, Y1
+	VSUBPS       round<>+0(SB), Y1, Y0
+	VFNMADD231PS ln2High<>+0(SB), Y0, Y4
+	VFNMADD231PS ln2Low<>+0(SB), Y0, Y4
+	VMOVUPS      factorial7<>+0(SB), Y0
+	VFMADD213PS  factorial6<>+0(SB), Y4, Y0
+	VFMADD213PS  factorial5<>+0(SB), Y4, Y0
+	VFMADD213PS  factorial4<>+0(SB), Y4, Y0
+	VFMADD213PS  factorial3<>+0(SB), Y4, Y0
+	VFMADD213PS  factorial2<>+0(SB), Y4, Y0
+	VFMADD213PS  factorial1<>+0(SB), Y4, Y0
+	VFMADD213PS  factorial1<>+0(SB), Y4, Y0
+	VPSLLD       $0x17, Y1, Y1
+	VMULPS       Y1, Y0, Y4
+	VMOVUPS      Y4, 96(R9)
+	ADDQ         $0x00000080, R9
+	INCQ         CX
+	CMPQ         CX, DI
+	JL           weights
+
+	// c, and l without the sums, of as many rows at once as there are
+	XORQ CX, CX
+
+factors8:
+	LEAQ    8(CX), R8
+	CMPQ    R8, DI
+	JG      factors8done
+	VMOVUPS (DX)(CX*4), Y1
+	VMOVUPS (SI)(CX*4), Y0
+	VSUBPS  Y0, Y1, Y1
+	VMOVUPS Y0, (DX)(CX*4)
+
+	// e^x
+	VMOVUPS      least<>+0(SB), Y2
+	VMAXPS       Y1, Y2, Y1
+	VMOVUPS      log2e<>+0(SB), Y2
+	VFMADD213PS  round<>+0(SB), Y1, Y2
+	VSUBPS       round<>+0(SB), Y2, Y0
+	VFNMADD231PS ln2High<>+0(SB), Y0, Y1
+	VFNMADD231PS ln2Low<>+0(SB), Y0, Y1
+	VMOVUPS      factorial7<>+0(SB), Y0
+	VFMADD213PS  factorial6<>+0(SB), Y1, Y0
+	VFMADD213PS  factorial5<>+0(SB), Y1, Y0
+	VFMADD213PS  factorial4<>+0(SB), Y1, Y0
+	VFMADD213PS  factorial3<>+0(SB), Y1, Y0
+	VFMADD213PS  factorial2<>+0(SB), Y1, Y0
+	VFMADD213PS  factorial1<>+0(SB), Y1, Y0
+	VFMADD213PS  factorial1<>+0(SB), Y1, Y0
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y2, Y0, Y1
+	VMOVUPS      Y1, (SI)(CX*4)
+	VMOVUPS      (BX)(CX*4), Y0
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, (BX)(CX*4)
+	MOVQ         R8, CX
+	JMP          factors8
+
+factors8done:
+factors4:
+	LEAQ    4(CX), R8
+	CMPQ    R8, DI
+	JG      factors4done
+	VMOVUPS (DX)(CX*4), X1
+	VMOVUPS (SI)(CX*4), X0
+	VSUBPS  X0, X1, X1
+	VMOVUPS X0, (DX)(CX*4)
+
+	// e^x
+	VMOVUPS      least<>+0(SB), X2
+	VMAXPS       X1, X2, X1
+	VMOVUPS      log2e<>+0(SB), X2
+	VFMADD213PS  round<>+0(SB), X1, X2
+	VSUBPS       round<>+0(SB), X2, X0
+	VFNMADD231PS ln2High<>+0(SB), X0, X1
+	VFNMADD231PS ln2Low<>+0(SB), X0, X1
+	VMOVUPS      factorial7<>+0(SB), X0
+	VFMADD213PS  factorial6<>+0(SB), X1, X0
+	VFMADD213PS  factorial5<>+0(SB), X1, X0
+	VFMADD213PS  factorial4<>+0(SB), X1, X0
+	VFMADD213PS  factorial3<>+0(SB), X1, X0
+	VFMADD213PS  factorial2<>+0(SB), X1, X0
+	VFMADD213PS  factorial1<>+0(SB), X1, X0
+	VFMADD213PS  factorial1<>+0(SB), X1, X0
+	VPSLLD       $0x17, X2, X2
+	VMULPS       X2, X0, X1
+	VMOVUPS      X1, (SI)(CX*4)
+	VMOVUPS      (BX)(CX*4), X0
+	VMULPS       X0, X1, X1
+	VMOVUPS      X1, (BX)(CX*4)
+	MOVQ         R8, CX
+	JMP          factors4
+
+factors4done:
+factors1:
+	LEAQ   1(CX), R8
+	CMPQ   R8, DI
+	JG     factors1done
+	VMOVSS (DX)(CX*4), X1
+	VMOVSS (SI)(CX*4), X0
+	VSUBPS X0, X1, X1
+	VMOVSS X0, (DX)(CX*4)
+
+	// e^x
+	VMOVUPS      least<>+0(SB), X2
+	VMAXPS       X1, X2, X1
+	VMOVUPS      log2e<>+0(SB), X2
+	VFMADD213PS  round<>+0(SB), X1, X2
+	VSUBPS       round<>+0(SB), X2, X0
+	VFNMADD231PS ln2High<>+0(SB), X0, X1
+	VFNMADD231PS ln2Low<>+0(SB), X0, X1
+	VMOVUPS      factorial7<>+0(SB), X0
+	VFMADD213PS  factorial6<>+0(SB), X1, X0
+	VFMADD213PS  factorial5<>+0(SB), X1, X0
+	VFMADD213PS  factorial4<>+0(SB), X1, X0
+	VFMADD213PS  factorial3<>+0(SB), X1, X0
+	VFMADD213PS  factorial2<>+0(SB), X1, X0
+	VFMADD213PS  factorial1<>+0(SB), X1, X0
+	VFMADD213PS  factorial1<>+0(SB), X1, X0
+	VPSLLD       $0x17, X2, X2
+	VMULPS       X2, X0, X1
+	VMOVSS       X1, (SI)(CX*4)
+	VMOVSS       (BX)(CX*4), X0
+	VMULPS       X0, X1, X1
+	VMOVSS       X1, (BX)(CX*4)
+	MOVQ         R8, CX
+	JMP          factors1
+
+factors1done:
+	MOVQ AX, R9
+	XORQ CX, CX
+
+sums:
+	VMOVUPS      (R9), Y1
+	VMOVUPS      32(R9), Y2
+	VMOVUPS      64(R9), Y3
+	VMOVUPS      96(R9), Y4
 	VADDPS       Y3, Y1, Y1
 	VADDPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X2
-	VADDPS       X2, X1, X1
-	VPSHUFD      $0x4e, X1, X2
-	VADDPS       X2, X1, X1
-	VPSHUFD      $0xb1, X1, X2
-	VADDPS       X2, X1, X1
-
-	// The row's m, c and l.
-	VMOVSS (DX), X2
-	VSUBSS X9, X2, X2
-	VMOVSS X9, (DX)
-
-	// e^x
-	VMOVUPS      least<>+0(SB), X4
-	VMAXPS       X2, X4, X2
-	VMOVUPS      log2e<>+0(SB), X4
-	VFMADD213PS  round<>+0(SB), X2, X4
-	VSUBPS       round<>+0(SB), X4, X3
-	VFNMADD231PS ln2High<>+0(SB), X3, X2
-	VFNMADD231PS ln2Low<>+0(SB), X3, X2
-	VMOVUPS      factorial7<>+0(SB), X3
-	VFMADD213PS  factorial6<>+0(SB), X2, X3
-	VFMADD213PS  factorial5<>+0(SB), X2, X3
-	VFMADD213PS  factorial4<>+0(SB), X2, X3
-	VFMADD213PS  factorial3<>+0(SB), X2, X3
-	VFMADD213PS  factorial2<>+0(SB), X2, X3
-	VFMADD213PS  factorial1<>+0(SB), X2, X3
-	VFMADD213PS  factorial1<>+0(SB), X2, X3
-	VPSLLD       $0x17, X4, X4
-	VMULPS       X4, X3, X2
-	VMOVSS       X2, (SI)
-	VMULSS       (BX), X2, X2
-	VADDSS       X1, X2, X2
-	VMOVSS       X2, (BX)
-	ADDQ         $0x00000080, AX
-	ADDQ         $0x04, DX
-	ADDQ         $0x04, BX
-	ADDQ         $0x04, SI
-	DECQ         DI
-	JNZ          row
+	VEXTRACTF128 $0x01, Y1, X0
+	VADDPS       X0, X1, X1
+	VPSHUFD      $0x4e, X1, X0
+	VADDPS       X0, X1, X1
+	VPSHUFD      $0xb1, X1, X0
+	VADDPS       X0, X1, X1
+	VADDSS       (BX)(CX*4), X1, X1
+	VMOVSS       X1, (BX)(CX*4)
+	ADDQ         $0x00000080, R9
+	INCQ         CX
+	CMPQ         CX, DI
+	JL           sums
 	VZEROUPPER
 	RET
 

@@ -1,6 +1,7 @@
 package panel_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -381,14 +382,15 @@ func TestMistakesInAttentionPanic(t *testing.T) {
 func BenchmarkSoften(b *testing.B) {
 	for _, level := range panel.Levels() {
 		k := kernelsOf(b, level)
-		b.Run(level, func(b *testing.B) {
-			const n = 8
-			s := randomFloats(rand.New(rand.NewPCG(31, 32)), n*panel.Tokens)
-			m, l, c := make([]float32, n), make([]float32, n), make([]float32, n)
-			for b.Loop() {
-				k.Soften(s, panel.Tokens, 0.1, m, l, c)
-			}
-		})
+		for _, n := range []int{1, 4, 32} {
+			b.Run(fmt.Sprintf("%s/n=%d", level, n), func(b *testing.B) {
+				s := randomFloats(rand.New(rand.NewPCG(31, 32)), n*panel.Tokens)
+				m, l, c := make([]float32, n), make([]float32, n), make([]float32, n)
+				for b.Loop() {
+					k.Soften(s, panel.Tokens, 0.1, m, l, c)
+				}
+			})
+		}
 	}
 }
 

@@ -24,15 +24,28 @@ func fetch() {
 	RET()
 }
 
-// soften writes the online softmax of some rows of scores. A row's scores are in
-// registers from the maximum to the sum.
+// soften writes the online softmax of some rows of scores. Each step goes over all rows
+// before the next: a row is one long chain of instructions that wait for each other, and
+// a processor sees only two or three such rows at a time.
 func soften(w width) {
 	begin("soften", w, "func(s []float32, count int, scale float32, m, l, c []float32)")
 	s, count := base("s"), Load(Param("count"), GP64()).(reg.GPVirtual)
 	m, l, c := base("m"), base("l"), base("c")
-	left := Load(Param("m").Len(), GP64())
+	n := Load(Param("m").Len(), GP64())
 	scale := w.register()
 	VBROADCASTSS(Load(Param("scale"), XMM()), scale)
+	row, at := GP64(), GP64()
+	eachRow := func(name string, body func()) {
+		MOVQ(s, at)
+		XORQ(row, row)
+		Label(name)
+		body()
+		ADDQ(U32(4*tokens), at)
+		INCQ(row)
+		CMPQ(row, n)
+		JL(LabelRef(name))
+	}
+	of := func(p reg.Register) Mem { return Mem{Base: p, Index: row, Scale: 4} }
 
 	words := GP64()
 	LEAQ(outside(), words)
@@ -43,41 +56,64 @@ func soften(w width) {
 	for i := range scores {
 		seen = append(seen, w.mask(Mem{Base: words, Disp: behindAt + i*w.bytes}))
 	}
-
-	Label("row")
-	top := w.register()
-	VBROADCASTSS(Mem{Base: m}, top)
-	for i, v := range scores {
-		w.loadMasked(Mem{Base: s, Disp: i * w.bytes}, seen[i], v)
-		VFMADD213PS(Mem{Base: words, Disp: infinitiesAt + i*w.bytes}, scale, v)
-		VMAXPS(top, v, top) // of a NaN and a number the first operand
+	Comment("c = the new m, s = s times scale")
+	eachRow("largest", func() {
+		top := w.register()
+		VBROADCASTSS(of(m), top)
+		for i, v := range scores {
+			w.loadMasked(Mem{Base: at, Disp: i * w.bytes}, seen[i], v)
+			VFMADD213PS(Mem{Base: words, Disp: infinitiesAt + i*w.bytes}, scale, v)
+			VMOVUPS(v, Mem{Base: at, Disp: i * w.bytes})
+			VMAXPS(top, v, top) // of a NaN and a number the first operand
+		}
+		VMOVSS(w.fold([]reg.VecVirtual{top}, 4, VMAXPS), of(c))
+	})
+	eachRow("weights", func() {
+		top := w.register()
+		VBROADCASTSS(of(c), top)
+		for i, v := range scores {
+			VMOVUPS(Mem{Base: at, Disp: i * w.bytes}, v)
+			VSUBPS(top, v, v)
+			exp(v, w.register)
+			VMOVUPS(v, Mem{Base: at, Disp: i * w.bytes})
+		}
+	})
+	Comment("c, and l without the sums, of as many rows at once as there are")
+	XORQ(row, row)
+	for _, step := range []struct {
+		rows     int
+		register func() reg.VecVirtual
+		move     func(...Op)
+	}{{w.bytes / 4, w.register, VMOVUPS}, {4, XMM, VMOVUPS}, {1, XMM, VMOVSS}} {
+		name := fmt.Sprintf("factors%d", step.rows)
+		end := GP64()
+		Label(name)
+		LEAQ(Mem{Base: row, Disp: step.rows}, end)
+		CMPQ(end, n)
+		JG(LabelRef(name + "done"))
+		top, d := step.register(), step.register()
+		step.move(of(m), d)
+		step.move(of(c), top)
+		VSUBPS(top, d, d)
+		step.move(top, of(m))
+		exp(d, step.register)
+		step.move(d, of(c))
+		before := step.register()
+		step.move(of(l), before)
+		VMULPS(before, d, d)
+		step.move(d, of(l))
+		MOVQ(end, row)
+		JMP(LabelRef(name))
+		Label(name + "done")
 	}
-	most := w.fold([]reg.VecVirtual{top}, 4, VMAXPS)
-	VBROADCASTSS(most, top)
-	for i, v := range scores {
-		VSUBPS(top, v, v)
-		exp(v, w.register)
-		VMOVUPS(v, Mem{Base: s, Disp: i * w.bytes})
-	}
-	sum := w.fold(scores, 4, VADDPS)
-
-	Comment("The row's m, c and l.")
-	d := XMM()
-	VMOVSS(Mem{Base: m}, d)
-	VSUBSS(most, d, d)
-	VMOVSS(most, Mem{Base: m})
-	exp(d, XMM)
-	VMOVSS(d, Mem{Base: c})
-	VMULSS(Mem{Base: l}, d, d)
-	VADDSS(sum, d, d)
-	VMOVSS(d, Mem{Base: l})
-
-	ADDQ(U32(4*tokens), s)
-	for _, p := range []reg.Register{m, l, c} {
-		ADDQ(Imm(4), p)
-	}
-	DECQ(left)
-	JNZ(LabelRef("row"))
+	eachRow("sums", func() {
+		for i, v := range scores {
+			VMOVUPS(Mem{Base: at, Disp: i * w.bytes}, v)
+		}
+		sum := w.fold(scores, 4, VADDPS)
+		VADDSS(of(l), sum, sum)
+		VMOVSS(sum, of(l))
+	})
 	end()
 }
 

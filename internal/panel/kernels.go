@@ -36,7 +36,9 @@ type Kernels struct {
 	standardize                func(dst, x, gain []float32, mean, f float32)
 	divide, multiply, subtract func(dst, x []float32, by float32)
 	add                        func(dst, x []float32)
-	toF16                      func(dst []uint16, x []float32) // whole vectors of 16
+	toF16                      func(dst []uint16, x []float32)         // whole vectors of 16
+	rotatePairs                func(x, cos, sin []float32)             // whole fours of pairs
+	rotateHalves               func(first, second, cos, sin []float32) // whole eights
 	activate                   [functions]func(dst, x []float32)
 	gated                      [functions]func(dst, gate, up []float32)
 	softCap                    func(dst, x []float32, most float32)

@@ -45,6 +45,10 @@ var avx2 = &Kernels{
 	subtract:    subtractAVX2,
 	add:         addAVX2,
 	toF16:       toF16AVX2,
+
+	rotatePairs:  rotatePairsAVX2,
+	rotateHalves: rotateHalvesAVX2,
+
 	activate: [functions]func(dst, x []float32){
 		kernels.SiLU: activateSiLUAVX2, kernels.GELU: activateGELUAVX2, kernels.GELUErf: activateGELUErfAVX2, kernels.ReLU: activateReLUAVX2,
 		kernels.ReLUSquared: activateReLUSquaredAVX2, kernels.Tanh: activateTanhAVX2, kernels.Sigmoid: activateSigmoidAVX2,
@@ -101,6 +105,10 @@ var avx512 = &Kernels{
 	subtract:    subtractAVX512,
 	add:         addAVX512,
 	toF16:       toF16AVX512,
+
+	rotatePairs:  rotatePairsAVX2,
+	rotateHalves: rotateHalvesAVX2,
+
 	activate: [functions]func(dst, x []float32){
 		kernels.SiLU: activateSiLUAVX512, kernels.GELU: activateGELUAVX512, kernels.GELUErf: activateGELUErfAVX512, kernels.ReLU: activateReLUAVX512,
 		kernels.ReLUSquared: activateReLUSquaredAVX512, kernels.Tanh: activateTanhAVX512, kernels.Sigmoid: activateSigmoidAVX512,

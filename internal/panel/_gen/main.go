@@ -61,6 +61,8 @@ func main() {
 			}
 		}
 	case "elementwise":
+		rotatePairs()
+		rotateHalves()
 		for _, w := range []width{avx512, avx2} {
 			scale(w)
 			divide(w)

@@ -12,7 +12,55 @@ const Tokens = kernels.PageTokens
 
 type weighKernel struct {
 	rows int
-	run  func(values []byte, panels, count int, p, c, acc []float32)
+	run  func(values []byte, panels, count int, p, c, acc []float32, next []byte)
+}
+
+type scoreKernel struct {
+	rows int
+	run  func(keys []byte, cols int, x, s []float32, next []byte)
+}
+
+// Score multiplies a page of keys of cols elements, F32 or F16, by n rows: row r is
+// x[r·cols], and its products with the first count positions are at s[32r], each summed
+// as Float has it. The page is two panels of 16 positions. What lies in s behind count
+// may be overwritten.
+//
+// Next is the page that will be read next, which is fetched meanwhile; nil, where there
+// is none.
+func (k *Kernels) Score(t kernels.Type, keys []byte, cols int, x []float32, n int, s []float32, count int, next []byte) {
+	if n <= 0 {
+		return
+	}
+	if cols < 1 || count < 1 || count > Tokens {
+		panic(fmt.Sprintf("panel: the scores of %d positions of %d elements", count, cols))
+	}
+	_, bytes := unit(t)
+	keys, x, s = keys[:2*cols*bytes], x[:n*cols], s[:n*Tokens]
+	if next != nil {
+		next = next[:len(keys)]
+	}
+	r := 0
+	if count > Lanes && cols <= Segment {
+		for _, v := range k.score[t-kernels.F32] {
+			for ; n-r >= v.rows; r += v.rows {
+				v.run(keys, cols, x[r*cols:], s[r*Tokens:], ahead(next, keys))
+				next = nil
+			}
+		}
+	}
+	Fetch(next)
+	for half := 0; r < n && half < count; half += Lanes {
+		k.Float(t, keys[half*cols*bytes/Lanes:], cols, x[r*cols:], cols, n-r, s[r*Tokens+half:], Tokens)
+	}
+}
+
+// ahead returns next or, where that is none, now: to fetch what is being read costs
+// nothing.
+func ahead(next, now []byte) []byte {
+	if next == nil {
+		return now
+	}
+	return next
 }
 
 // Soften takes a block of scores into rows of an online softmax (Milakov and
@@ -76,7 +124,10 @@ func soften(s []float32, count int, scale float32, m, l, c []float32) {
 //
 // The sum is taken in order, from +0, before acc·c is added; both by fused
 // multiply-adds, or by a multiplication and an addition at the portable level.
-func (k *Kernels) Weigh(t kernels.Type, values []byte, from, count int, p, c, acc []float32, width int) {
+//
+// Next is the block of values that will be read next, which is fetched meanwhile; nil,
+// where there is none.
+func (k *Kernels) Weigh(t kernels.Type, values []byte, from, count int, p, c, acc []float32, width int, next []byte) {
 	variants, n := k.weigh[t-kernels.F32], len(c)
 	if n == 0 {
 		return
@@ -87,20 +138,22 @@ func (k *Kernels) Weigh(t kernels.Type, values []byte, from, count int, p, c, ac
 	}
 	_, bytes := unit(t)
 	values, p, acc = values[:panels*Tokens*bytes], p[:n*Tokens], acc[:n*width]
-	values = values[from*bytes:] // a position of a panel is a unit of its own
+	next = ahead(next, values)[from*bytes : len(values)] // a position of a panel is a unit of its own
+	values = values[from*bytes:]
 	r := 0
 	for _, v := range variants {
 		for ; n-r >= v.rows; r += v.rows {
-			v.run(values, panels, count-from, p[r*Tokens+from:], c[r:], acc[r*width:])
+			v.run(values, panels, count-from, p[r*Tokens+from:], c[r:], acc[r*width:], next)
+			next = values
 		}
 	}
 }
 
-func weighF32(values []byte, panels, count int, p, c, acc []float32) {
+func weighF32(values []byte, panels, count int, p, c, acc []float32, _ []byte) {
 	weigh(kernels.F32, values, panels, count, p, c, acc)
 }
 
-func weighF16(values []byte, panels, count int, p, c, acc []float32) {
+func weighF16(values []byte, panels, count int, p, c, acc []float32, _ []byte) {
 	weigh(kernels.F16, values, panels, count, p, c, acc)
 }
 

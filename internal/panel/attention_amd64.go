@@ -4,6 +4,11 @@
 
 package panel
 
+// fetch asks for the cache lines of p, which are whole ones and at least one.
+//
+//go:noescape
+func fetch(p []byte)
+
 // softenAVX512 is soften.
 //
 //go:noescape
@@ -34,72 +39,132 @@ func expandKeysAVX2(dst []float32, src []byte, blocks int)
 //go:noescape
 func expandValuesAVX2(dst []float32, src []byte, count int, blocks int)
 
+// scoreF32x8AVX512 is scoreF32x8.
+//
+//go:noescape
+func scoreF32x8AVX512(keys []byte, cols int, x []float32, s []float32, next []byte)
+
 // weighF32x8AVX512 is weighF32x8.
 //
 //go:noescape
-func weighF32x8AVX512(values []byte, panels int, count int, p []float32, c []float32, acc []float32)
+func weighF32x8AVX512(values []byte, panels int, count int, p []float32, c []float32, acc []float32, next []byte)
+
+// scoreF32x4AVX512 is scoreF32x4.
+//
+//go:noescape
+func scoreF32x4AVX512(keys []byte, cols int, x []float32, s []float32, next []byte)
 
 // weighF32x4AVX512 is weighF32x4.
 //
 //go:noescape
-func weighF32x4AVX512(values []byte, panels int, count int, p []float32, c []float32, acc []float32)
+func weighF32x4AVX512(values []byte, panels int, count int, p []float32, c []float32, acc []float32, next []byte)
+
+// scoreF32x2AVX512 is scoreF32x2.
+//
+//go:noescape
+func scoreF32x2AVX512(keys []byte, cols int, x []float32, s []float32, next []byte)
 
 // weighF32x2AVX512 is weighF32x2.
 //
 //go:noescape
-func weighF32x2AVX512(values []byte, panels int, count int, p []float32, c []float32, acc []float32)
+func weighF32x2AVX512(values []byte, panels int, count int, p []float32, c []float32, acc []float32, next []byte)
+
+// scoreF32x1AVX512 is scoreF32x1.
+//
+//go:noescape
+func scoreF32x1AVX512(keys []byte, cols int, x []float32, s []float32, next []byte)
 
 // weighF32x1AVX512 is weighF32x1.
 //
 //go:noescape
-func weighF32x1AVX512(values []byte, panels int, count int, p []float32, c []float32, acc []float32)
+func weighF32x1AVX512(values []byte, panels int, count int, p []float32, c []float32, acc []float32, next []byte)
 
 // weighF32x4AVX2 is weighF32x4.
 //
 //go:noescape
-func weighF32x4AVX2(values []byte, panels int, count int, p []float32, c []float32, acc []float32)
+func weighF32x4AVX2(values []byte, panels int, count int, p []float32, c []float32, acc []float32, next []byte)
+
+// scoreF32x2AVX2 is scoreF32x2.
+//
+//go:noescape
+func scoreF32x2AVX2(keys []byte, cols int, x []float32, s []float32, next []byte)
 
 // weighF32x2AVX2 is weighF32x2.
 //
 //go:noescape
-func weighF32x2AVX2(values []byte, panels int, count int, p []float32, c []float32, acc []float32)
+func weighF32x2AVX2(values []byte, panels int, count int, p []float32, c []float32, acc []float32, next []byte)
+
+// scoreF32x1AVX2 is scoreF32x1.
+//
+//go:noescape
+func scoreF32x1AVX2(keys []byte, cols int, x []float32, s []float32, next []byte)
 
 // weighF32x1AVX2 is weighF32x1.
 //
 //go:noescape
-func weighF32x1AVX2(values []byte, panels int, count int, p []float32, c []float32, acc []float32)
+func weighF32x1AVX2(values []byte, panels int, count int, p []float32, c []float32, acc []float32, next []byte)
+
+// scoreF16x8AVX512 is scoreF16x8.
+//
+//go:noescape
+func scoreF16x8AVX512(keys []byte, cols int, x []float32, s []float32, next []byte)
 
 // weighF16x8AVX512 is weighF16x8.
 //
 //go:noescape
-func weighF16x8AVX512(values []byte, panels int, count int, p []float32, c []float32, acc []float32)
+func weighF16x8AVX512(values []byte, panels int, count int, p []float32, c []float32, acc []float32, next []byte)
+
+// scoreF16x4AVX512 is scoreF16x4.
+//
+//go:noescape
+func scoreF16x4AVX512(keys []byte, cols int, x []float32, s []float32, next []byte)
 
 // weighF16x4AVX512 is weighF16x4.
 //
 //go:noescape
-func weighF16x4AVX512(values []byte, panels int, count int, p []float32, c []float32, acc []float32)
+func weighF16x4AVX512(values []byte, panels int, count int, p []float32, c []float32, acc []float32, next []byte)
+
+// scoreF16x2AVX512 is scoreF16x2.
+//
+//go:noescape
+func scoreF16x2AVX512(keys []byte, cols int, x []float32, s []float32, next []byte)
 
 // weighF16x2AVX512 is weighF16x2.
 //
 //go:noescape
-func weighF16x2AVX512(values []byte, panels int, count int, p []float32, c []float32, acc []float32)
+func weighF16x2AVX512(values []byte, panels int, count int, p []float32, c []float32, acc []float32, next []byte)
+
+// scoreF16x1AVX512 is scoreF16x1.
+//
+//go:noescape
+func scoreF16x1AVX512(keys []byte, cols int, x []float32, s []float32, next []byte)
 
 // weighF16x1AVX512 is weighF16x1.
 //
 //go:noescape
-func weighF16x1AVX512(values []byte, panels int, count int, p []float32, c []float32, acc []float32)
+func weighF16x1AVX512(values []byte, panels int, count int, p []float32, c []float32, acc []float32, next []byte)
 
 // weighF16x4AVX2 is weighF16x4.
 //
 //go:noescape
-func weighF16x4AVX2(values []byte, panels int, count int, p []float32, c []float32, acc []float32)
+func weighF16x4AVX2(values []byte, panels int, count int, p []float32, c []float32, acc []float32, next []byte)
+
+// scoreF16x2AVX2 is scoreF16x2.
+//
+//go:noescape
+func scoreF16x2AVX2(keys []byte, cols int, x []float32, s []float32, next []byte)
 
 // weighF16x2AVX2 is weighF16x2.
 //
 //go:noescape
-func weighF16x2AVX2(values []byte, panels int, count int, p []float32, c []float32, acc []float32)
+func weighF16x2AVX2(values []byte, panels int, count int, p []float32, c []float32, acc []float32, next []byte)
+
+// scoreF16x1AVX2 is scoreF16x1.
+//
+//go:noescape
+func scoreF16x1AVX2(keys []byte, cols int, x []float32, s []float32, next []byte)
 
 // weighF16x1AVX2 is weighF16x1.
 //
 //go:noescape
-func weighF16x1AVX2(values []byte, panels int, count int, p []float32, c []float32, acc []float32)
+func weighF16x1AVX2(values []byte, panels int, count int, p []float32, c []float32, acc []float32, next []byte)

@@ -1,6 +1,7 @@
 package panel_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -228,7 +229,7 @@ func TestWeighIsWithinItsBoundOfFloat64(t *testing.T) {
 				v, at := values(rng, typ, from, count, width)
 				p, c, acc := randomFloats(rng, n*panel.Tokens), randomFloats(rng, n), randomFloats(rng, n*width+3)
 				before := append([]float32(nil), acc...)
-				k.Weigh(typ, v, from, count, p, c, acc, width)
+				k.Weigh(typ, v, from, count, p, c, acc, width, nil)
 				for r := range n {
 					for e := range width {
 						want := float64(before[r*width+e]) * float64(c[r])
@@ -245,12 +246,49 @@ func TestWeighIsWithinItsBoundOfFloat64(t *testing.T) {
 
 				one := append([]float32(nil), before...)
 				for r := range n {
-					k.Weigh(typ, v, from, count, p[r*panel.Tokens:], c[r:r+1], one[r*width:], width)
+					k.Weigh(typ, v, from, count, p[r*panel.Tokens:], c[r:r+1], one[r*width:], width, nil)
 				}
 				requireSame(t, acc, one, "%v, %d positions, %d rows one by one", typ, count, n)
 			}
 		}
 	})
+}
+
+// Scores are what Float has, whatever is fetched meanwhile, and nothing is written
+// behind the rows.
+func TestScoreIsFloatOfBothPanels(t *testing.T) {
+	eachLevel(t, func(t *testing.T, k *panel.Kernels) {
+		rng := rand.New(rand.NewPCG(33, 34))
+		for _, typ := range []kernels.Type{kernels.F32, kernels.F16} {
+			for _, cols := range []int{1, 3, 4, 30, 64, 80, 128, 255, 256, 300} {
+				keys, stride := pack(randomMatrix(rng, typ, panel.Tokens, cols))
+				keys = append(keys[:cols*typeBytes(typ)*panel.Lanes:cols*typeBytes(typ)*panel.Lanes], keys[stride:][:cols*typeBytes(typ)*panel.Lanes]...)
+				for n := range 18 {
+					x, count := randomFloats(rng, n*cols), 1+rng.IntN(panel.Tokens)
+					got := make([]float32, n*panel.Tokens+1)
+					got[len(got)-1] = untouched
+					next := make([]byte, len(keys))
+					if rng.IntN(2) == 0 {
+						next = nil
+					}
+					k.Score(typ, keys, cols, x, n, got, count, next)
+					want := make([]float32, n*panel.Tokens)
+					for half := 0; half < panel.Tokens; half += panel.Lanes {
+						k.Float(typ, keys[half*cols*typeBytes(typ):], cols, x, cols, n, want[min(half, len(want)):], panel.Tokens)
+					}
+					for r := range n {
+						requireSame(t, want[r*panel.Tokens:][:count], got[r*panel.Tokens:][:count], "%v, %d columns, %d positions, row %d of %d", typ, cols, count, r, n)
+					}
+					require.EqualValues(t, untouched, got[len(got)-1])
+				}
+			}
+		}
+	})
+}
+
+func typeBytes(t kernels.Type) int {
+	_, size := t.Block()
+	return size
 }
 
 func TestExpandIsExact(t *testing.T) {
@@ -309,41 +347,50 @@ func TestMistakesInAttentionPanic(t *testing.T) {
 	eachLevel(t, func(t *testing.T, k *panel.Kernels) {
 		f, v := make([]float32, 1024), make([]byte, 2048)
 		for name, mistake := range map[string]func(){
-			"no scores":       func() { k.Soften(f, 0, 1, f[:2], f[:2], f[:2]) },
-			"many scores":     func() { k.Soften(f, 33, 1, f[:2], f[:2], f[:2]) },
-			"short scores":    func() { k.Soften(f[:63:63], 1, 1, f[:2], f[:2], f[:2]) },
-			"short sums":      func() { k.Soften(f, 1, 1, f[:2], f[:1:1], f[:2]) },
-			"short factors":   func() { k.Soften(f, 1, 1, f[:2], f[:2], f[:1:1]) },
-			"no positions":    func() { k.Weigh(kernels.F16, v, 0, 0, f, f[:1], f, 16) },
-			"none between":    func() { k.Weigh(kernels.F16, v, 3, 3, f, f[:1], f, 16) },
-			"many positions":  func() { k.Weigh(kernels.F16, v, 0, 33, f, f[:1], f, 16) },
-			"short values":    func() { k.Weigh(kernels.F16, v[:1023:1023], 0, 1, f, f[:1], f, 16) },
-			"broken panel":    func() { k.Weigh(kernels.F16, v, 0, 1, f, f[:1], f, 24) },
-			"short weights":   func() { k.Weigh(kernels.F16, v, 0, 1, f[:63:63], f[:2], f, 16) },
-			"short results":   func() { k.Weigh(kernels.F16, v, 0, 1, f, f[:2], f[:31:31], 16) },
-			"integer values":  func() { k.Weigh(kernels.Q8_0, v, 0, 1, f, f[:1], f, 16) },
-			"short keys":      func() { k.ExpandKeys(f[:511:511], v[:544]) },
-			"short expansion": func() { k.ExpandValues(f[:1023:1023], v[:1088], 1) },
-			"many values":     func() { k.ExpandValues(f, v[:1088], 33) },
+			"no scores":         func() { k.Soften(f, 0, 1, f[:2], f[:2], f[:2]) },
+			"many scores":       func() { k.Soften(f, 33, 1, f[:2], f[:2], f[:2]) },
+			"short scores":      func() { k.Soften(f[:63:63], 1, 1, f[:2], f[:2], f[:2]) },
+			"short sums":        func() { k.Soften(f, 1, 1, f[:2], f[:1:1], f[:2]) },
+			"short factors":     func() { k.Soften(f, 1, 1, f[:2], f[:2], f[:1:1]) },
+			"no keys":           func() { k.Score(kernels.F16, v, 0, f, 1, f, 1, nil) },
+			"no scores at all":  func() { k.Score(kernels.F16, v, 16, f, 1, f, 0, nil) },
+			"too many scores":   func() { k.Score(kernels.F16, v, 16, f, 1, f, 33, nil) },
+			"a short page":      func() { k.Score(kernels.F16, v[:1023:1023], 16, f, 1, f, 32, nil) },
+			"a short next page": func() { k.Score(kernels.F16, v, 16, f, 1, f, 32, v[:1023:1023]) },
+			"short queries":     func() { k.Score(kernels.F16, v, 16, f[:31:31], 2, f, 32, nil) },
+			"short rows":        func() { k.Score(kernels.F16, v, 16, f, 2, f[:63:63], 32, nil) },
+			"short next values": func() { k.Weigh(kernels.F16, v, 0, 1, f, f[:1], f, 16, v[:1023:1023]) },
+			"no positions":      func() { k.Weigh(kernels.F16, v, 0, 0, f, f[:1], f, 16, nil) },
+			"none between":      func() { k.Weigh(kernels.F16, v, 3, 3, f, f[:1], f, 16, nil) },
+			"many positions":    func() { k.Weigh(kernels.F16, v, 0, 33, f, f[:1], f, 16, nil) },
+			"short values":      func() { k.Weigh(kernels.F16, v[:1023:1023], 0, 1, f, f[:1], f, 16, nil) },
+			"broken panel":      func() { k.Weigh(kernels.F16, v, 0, 1, f, f[:1], f, 24, nil) },
+			"short weights":     func() { k.Weigh(kernels.F16, v, 0, 1, f[:63:63], f[:2], f, 16, nil) },
+			"short results":     func() { k.Weigh(kernels.F16, v, 0, 1, f, f[:2], f[:31:31], 16, nil) },
+			"integer values":    func() { k.Weigh(kernels.Q8_0, v, 0, 1, f, f[:1], f, 16, nil) },
+			"short keys":        func() { k.ExpandKeys(f[:511:511], v[:544]) },
+			"short expansion":   func() { k.ExpandValues(f[:1023:1023], v[:1088], 1) },
+			"many values":       func() { k.ExpandValues(f, v[:1088], 33) },
 		} {
 			assert.Panics(t, mistake, name)
 		}
 		k.Soften(nil, 1, 1, nil, nil, nil)
-		k.Weigh(kernels.F32, nil, 0, 1, nil, nil, nil, 16)
+		k.Weigh(kernels.F32, nil, 0, 1, nil, nil, nil, 16, nil)
 	})
 }
 
 func BenchmarkSoften(b *testing.B) {
 	for _, level := range panel.Levels() {
 		k := kernelsOf(b, level)
-		b.Run(level, func(b *testing.B) {
-			const n = 8
-			s := randomFloats(rand.New(rand.NewPCG(31, 32)), n*panel.Tokens)
-			m, l, c := make([]float32, n), make([]float32, n), make([]float32, n)
-			for b.Loop() {
-				k.Soften(s, panel.Tokens, 0.1, m, l, c)
-			}
-		})
+		for _, n := range []int{1, 4, 32} {
+			b.Run(fmt.Sprintf("%s/n=%d", level, n), func(b *testing.B) {
+				s := randomFloats(rand.New(rand.NewPCG(31, 32)), n*panel.Tokens)
+				m, l, c := make([]float32, n), make([]float32, n), make([]float32, n)
+				for b.Loop() {
+					k.Soften(s, panel.Tokens, 0.1, m, l, c)
+				}
+			})
+		}
 	}
 }
 
@@ -356,7 +403,7 @@ func BenchmarkWeigh(b *testing.B) {
 			v, _ := values(rng, kernels.F16, 0, panel.Tokens, width)
 			p, c, acc := randomFloats(rng, n*panel.Tokens), make([]float32, n), make([]float32, n*width)
 			for b.Loop() {
-				k.Weigh(kernels.F16, v, 0, panel.Tokens, p, c, acc, width)
+				k.Weigh(kernels.F16, v, 0, panel.Tokens, p, c, acc, width, nil)
 			}
 		})
 	}

@@ -3,6 +3,9 @@ package panel_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
 	"testing"
 
 	"github.com/leat-dev/leat/internal/panel"
@@ -35,6 +38,47 @@ func BenchmarkProduct(b *testing.B) {
 					seconds := b.Elapsed().Seconds() / float64(b.N)
 					b.ReportMetric(float64(len(packed))/seconds/1e9, "GB/s")
 					b.ReportMetric(float64(2*size*size*n)/seconds/1e9, "GFLOP/s")
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkStream multiplies by more weights than a cache holds, on all cores: what a
+// model's products come to.
+func BenchmarkStream(b *testing.B) {
+	const size, bytes = 2048, 256 << 20
+	rng := rand.New(rand.NewPCG(31, 32))
+	for _, typ := range append(floatTypes, intTypes...) {
+		matrix, stride := pack(randomMatrix(rng, typ, size, size))
+		all := slices.Repeat(matrix, bytes/len(matrix))
+		panels, workers := len(all)/stride, runtime.GOMAXPROCS(0)
+		for _, level := range panel.Levels() {
+			k := kernelsOf(b, level)
+			for _, n := range []int{1, 4, 8, 16, 64} {
+				x := randomFloats(rng, n*size)
+				a := activations(b, n, size)
+				quantizeAll(k, a, x)
+				b.Run(fmt.Sprintf("%v/%s/n=%d", typ, level, n), func(b *testing.B) {
+					for b.Loop() {
+						var done sync.WaitGroup
+						for w := range workers {
+							done.Go(func() {
+								y := make([]float32, n*panel.Lanes)
+								for p := panels * w / workers; p < panels*(w+1)/workers; p++ {
+									if packed := all[p*stride:][:stride]; typ.Quantized() {
+										k.Int(typ, packed, size, a, 0, n, y, panel.Lanes)
+									} else {
+										k.Float(typ, packed, size, x, size, n, y, panel.Lanes)
+									}
+								}
+							})
+						}
+						done.Wait()
+					}
+					seconds := b.Elapsed().Seconds() / float64(b.N)
+					b.ReportMetric(float64(panels*stride)/seconds/1e9, "GB/s")
+					b.ReportMetric(float64(panels*panel.Lanes*size*n)/seconds/1e9, "GMAC/s")
 				})
 			}
 		}

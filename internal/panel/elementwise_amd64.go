@@ -4,6 +4,16 @@
 
 package panel
 
+// rotatePairsAVX2 is rotatePairs.
+//
+//go:noescape
+func rotatePairsAVX2(x []float32, cos []float32, sin []float32)
+
+// rotateHalvesAVX2 is rotateHalves.
+//
+//go:noescape
+func rotateHalvesAVX2(first []float32, second []float32, cos []float32, sin []float32)
+
 // scaleAVX512 is scale.
 //
 //go:noescape

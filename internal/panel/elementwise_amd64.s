@@ -4,6 +4,64 @@
 
 #include "textflag.h"
 
+// func rotatePairsAVX2(x []float32, cos []float32, sin []float32)
+// Requires: AVX, AVX2
+TEXT ·rotatePairsAVX2(SB), NOSPLIT, $0-72
+	MOVQ x_base+0(FP), AX
+	MOVQ cos_base+24(FP), CX
+	MOVQ sin_base+48(FP), DX
+	MOVQ cos_len+32(FP), BX
+
+four:
+	VPMOVZXDQ (CX), Y0
+	VMOVSLDUP Y0, Y0
+	VPMOVZXDQ (DX), Y1
+	VMOVSLDUP Y1, Y1
+	VMOVUPS   (AX), Y2
+	VPERMILPS $0xb1, Y2, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y1, Y3, Y3
+	VADDSUBPS Y3, Y2, Y2
+	VMOVUPS   Y2, (AX)
+	ADDQ      $0x20, AX
+	ADDQ      $0x10, CX
+	ADDQ      $0x10, DX
+	SUBQ      $0x04, BX
+	JG        four
+	VZEROUPPER
+	RET
+
+// func rotateHalvesAVX2(first []float32, second []float32, cos []float32, sin []float32)
+// Requires: AVX
+TEXT ·rotateHalvesAVX2(SB), NOSPLIT, $0-96
+	MOVQ first_base+0(FP), AX
+	MOVQ second_base+24(FP), CX
+	MOVQ cos_base+48(FP), DX
+	MOVQ sin_base+72(FP), BX
+	MOVQ cos_len+56(FP), SI
+
+eight:
+	VMOVUPS (DX), Y0
+	VMOVUPS (BX), Y1
+	VMOVUPS (AX), Y2
+	VMOVUPS (CX), Y3
+	VMULPS  Y1, Y2, Y4
+	VMULPS  Y1, Y3, Y1
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	VSUBPS  Y1, Y2, Y2
+	VADDPS  Y3, Y4, Y3
+	VMOVUPS Y2, (AX)
+	VMOVUPS Y3, (CX)
+	ADDQ    $0x20, AX
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, DX
+	ADDQ    $0x20, BX
+	SUBQ    $0x08, SI
+	JG      eight
+	VZEROUPPER
+	RET
+
 // func scaleAVX512(dst []float32, x []float32, gain []float32, f float32)
 // Requires: AVX, AVX512DQ, AVX512F, SSE
 TEXT ·scaleAVX512(SB), NOSPLIT, $0-76

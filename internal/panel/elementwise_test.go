@@ -191,7 +191,7 @@ func TestNoOtherKernelAllocates(t *testing.T) {
 		f, v, h := make([]float32, 2048), make([]byte, 4096), make([]uint16, 50)
 		assert.Zero(t, testing.AllocsPerRun(10, func() {
 			k.Soften(f, 20, 1, f[:3], f[3:6], f[6:9])
-			k.Weigh(kernels.F16, v, 0, 20, f, f[:3], f, 32)
+			k.Weigh(kernels.F16, v, 0, 20, f, f[:3], f, 32, nil)
 			k.ExpandKeys(f, v[:1088])
 			k.ExpandValues(f, v[:1088], 20)
 			k.Gated(kernels.SiLU, f[:50], f[50:], f[100:])
@@ -205,6 +205,9 @@ func TestNoOtherKernelAllocates(t *testing.T) {
 			k.Divide(f[:50], f[50:], 2)
 			k.Add(f[:50], f[50:])
 			k.F16(h, f[:50])
+			k.RotatePairs(f[:100], f[100:150], f[200:])
+			k.RotateHalves(f[:100], f[100:150], f[200:])
+			k.Score(kernels.F16, v, 32, f, 3, f[100:], 20, nil)
 		}))
 	})
 }
@@ -229,6 +232,8 @@ func BenchmarkElementwise(b *testing.B) {
 			{"Scale", func() { k.Scale(z, x, y, 2) }},
 			{"Add", func() { k.Add(z, x) }},
 			{"F16", func() { k.F16(h, x) }},
+			{"RotatePairs", func() { k.RotatePairs(z, x[:n/2], y[:n/2]) }},
+			{"RotateHalves", func() { k.RotateHalves(z, x[:n/2], y[:n/2]) }},
 		} {
 			b.Run(level+"/"+c.name, func(b *testing.B) {
 				for b.Loop() {

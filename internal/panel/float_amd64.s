@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func floatF32x8AVX512(p []byte, cols int, x []float32, xStride int, y []float32, yStride int)
-// Requires: AVX, AVX512F, CMOV
+// Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·floatF32x8AVX512(SB), NOSPLIT, $0-96
 	MOVQ p_base+0(FP), AX
 	MOVQ cols+24(FP), CX
@@ -38,6 +38,12 @@ TEXT ·floatF32x8AVX512(SB), NOSPLIT, $0-96
 	VMOVUPS      Z8, (R10)
 	ADDQ         SI, R10
 
+	// A panel of one segment may be a page of keys: the next is elsewhere.
+	XORQ    R11, R11
+	MOVQ    $0x00004000, R10
+	CMPQ    CX, $0x00000100
+	CMOVQGT R10, R11
+
 segment:
 	MOVQ    $0x00000100, R10
 	CMPQ    CX, R10
@@ -55,6 +61,10 @@ segment:
 	JL      tail
 
 four:
+	PREFETCHT0       (AX)(R11*1)
+	PREFETCHT0       64(AX)(R11*1)
+	PREFETCHT0       128(AX)(R11*1)
+	PREFETCHT0       192(AX)(R11*1)
 	VMOVUPS          (AX), Z8
 	VFMADD231PS.BCST (DX), Z8, Z0
 	VFMADD231PS.BCST (DX)(DI*1), Z8, Z1
@@ -152,7 +162,7 @@ DATA signBit<>+0(SB)/8, $0x0000000080000000
 GLOBL signBit<>(SB), RODATA|NOPTR, $8
 
 // func floatF32x4AVX512(p []byte, cols int, x []float32, xStride int, y []float32, yStride int)
-// Requires: AVX, AVX512F, CMOV
+// Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·floatF32x4AVX512(SB), NOSPLIT, $0-96
 	MOVQ p_base+0(FP), AX
 	MOVQ cols+24(FP), CX
@@ -176,6 +186,12 @@ TEXT ·floatF32x4AVX512(SB), NOSPLIT, $0-96
 	VMOVUPS      Z4, (R9)
 	ADDQ         SI, R9
 
+	// A panel of one segment may be a page of keys: the next is elsewhere.
+	XORQ    R10, R10
+	MOVQ    $0x00004000, R9
+	CMPQ    CX, $0x00000100
+	CMOVQGT R9, R10
+
 segment:
 	MOVQ    $0x00000100, R9
 	CMPQ    CX, R9
@@ -189,6 +205,10 @@ segment:
 	JL      tail
 
 four:
+	PREFETCHT0       (AX)(R10*1)
+	PREFETCHT0       64(AX)(R10*1)
+	PREFETCHT0       128(AX)(R10*1)
+	PREFETCHT0       192(AX)(R10*1)
 	VMOVUPS          (AX), Z4
 	VFMADD231PS.BCST (DX), Z4, Z0
 	VFMADD231PS.BCST (DX)(DI*1), Z4, Z1
@@ -249,7 +269,7 @@ summed:
 	RET
 
 // func floatF32x2AVX512(p []byte, cols int, x []float32, xStride int, y []float32, yStride int)
-// Requires: AVX, AVX512F, CMOV
+// Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·floatF32x2AVX512(SB), NOSPLIT, $0-96
 	MOVQ p_base+0(FP), AX
 	MOVQ cols+24(FP), CX
@@ -268,6 +288,12 @@ TEXT ·floatF32x2AVX512(SB), NOSPLIT, $0-96
 	VMOVUPS      Z2, (R8)
 	ADDQ         SI, R8
 
+	// A panel of one segment may be a page of keys: the next is elsewhere.
+	XORQ    R9, R9
+	MOVQ    $0x00004000, R8
+	CMPQ    CX, $0x00000100
+	CMOVQGT R8, R9
+
 segment:
 	MOVQ    $0x00000100, R8
 	CMPQ    CX, R8
@@ -279,6 +305,10 @@ segment:
 	JL      tail
 
 four:
+	PREFETCHT0       (AX)(R9*1)
+	PREFETCHT0       64(AX)(R9*1)
+	PREFETCHT0       128(AX)(R9*1)
+	PREFETCHT0       192(AX)(R9*1)
 	VMOVUPS          (AX), Z2
 	VFMADD231PS.BCST (DX), Z2, Z0
 	VFMADD231PS.BCST (DX)(DI*1), Z2, Z1
@@ -323,7 +353,7 @@ summed:
 	RET
 
 // func floatF32x1AVX512(p []byte, cols int, x []float32, xStride int, y []float32, yStride int)
-// Requires: AVX, AVX512F, CMOV
+// Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·floatF32x1AVX512(SB), NOSPLIT, $0-96
 	MOVQ p_base+0(FP), AX
 	MOVQ cols+24(FP), CX
@@ -340,6 +370,12 @@ TEXT ·floatF32x1AVX512(SB), NOSPLIT, $0-96
 	VMOVUPS      Z1, (DI)
 	ADDQ         SI, DI
 
+	// A panel of one segment may be a page of keys: the next is elsewhere.
+	XORQ    R8, R8
+	MOVQ    $0x00004000, DI
+	CMPQ    CX, $0x00000100
+	CMOVQGT DI, R8
+
 segment:
 	MOVQ    $0x00000100, DI
 	CMPQ    CX, DI
@@ -350,6 +386,10 @@ segment:
 	JL      tail
 
 four:
+	PREFETCHT0       (AX)(R8*1)
+	PREFETCHT0       64(AX)(R8*1)
+	PREFETCHT0       128(AX)(R8*1)
+	PREFETCHT0       192(AX)(R8*1)
 	VMOVUPS          (AX), Z1
 	VFMADD231PS.BCST (DX), Z1, Z0
 	VMOVUPS          64(AX), Z1
@@ -386,7 +426,7 @@ summed:
 	RET
 
 // func floatF32x4AVX2(p []byte, cols int, x []float32, xStride int, y []float32, yStride int)
-// Requires: AVX, AVX2, CMOV, FMA3
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
 TEXT ·floatF32x4AVX2(SB), NOSPLIT, $0-96
 	MOVQ p_base+0(FP), AX
 	MOVQ cols+24(FP), CX
@@ -414,6 +454,12 @@ TEXT ·floatF32x4AVX2(SB), NOSPLIT, $0-96
 	VMOVUPS      Y0, 32(R9)
 	ADDQ         SI, R9
 
+	// A panel of one segment may be a page of keys: the next is elsewhere.
+	XORQ    R10, R10
+	MOVQ    $0x00004000, R9
+	CMPQ    CX, $0x00000100
+	CMOVQGT R9, R10
+
 segment:
 	MOVQ    $0x00000100, R9
 	CMPQ    CX, R9
@@ -431,6 +477,10 @@ segment:
 	JL      tail
 
 four:
+	PREFETCHT0   (AX)(R10*1)
+	PREFETCHT0   64(AX)(R10*1)
+	PREFETCHT0   128(AX)(R10*1)
+	PREFETCHT0   192(AX)(R10*1)
 	VMOVUPS      (AX), Y8
 	VMOVUPS      32(AX), Y9
 	VBROADCASTSS (DX), Y10
@@ -544,7 +594,7 @@ summed:
 	RET
 
 // func floatF32x2AVX2(p []byte, cols int, x []float32, xStride int, y []float32, yStride int)
-// Requires: AVX, AVX2, CMOV, FMA3
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
 TEXT ·floatF32x2AVX2(SB), NOSPLIT, $0-96
 	MOVQ p_base+0(FP), AX
 	MOVQ cols+24(FP), CX
@@ -565,6 +615,12 @@ TEXT ·floatF32x2AVX2(SB), NOSPLIT, $0-96
 	VMOVUPS      Y0, 32(R8)
 	ADDQ         SI, R8
 
+	// A panel of one segment may be a page of keys: the next is elsewhere.
+	XORQ    R9, R9
+	MOVQ    $0x00004000, R8
+	CMPQ    CX, $0x00000100
+	CMOVQGT R8, R9
+
 segment:
 	MOVQ    $0x00000100, R8
 	CMPQ    CX, R8
@@ -578,6 +634,10 @@ segment:
 	JL      tail
 
 four:
+	PREFETCHT0   (AX)(R9*1)
+	PREFETCHT0   64(AX)(R9*1)
+	PREFETCHT0   128(AX)(R9*1)
+	PREFETCHT0   192(AX)(R9*1)
 	VMOVUPS      (AX), Y4
 	VMOVUPS      32(AX), Y5
 	VBROADCASTSS (DX), Y6
@@ -651,7 +711,7 @@ summed:
 	RET
 
 // func floatF32x1AVX2(p []byte, cols int, x []float32, xStride int, y []float32, yStride int)
-// Requires: AVX, AVX2, CMOV, FMA3
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
 TEXT ·floatF32x1AVX2(SB), NOSPLIT, $0-96
 	MOVQ p_base+0(FP), AX
 	MOVQ cols+24(FP), CX
@@ -669,6 +729,12 @@ TEXT ·floatF32x1AVX2(SB), NOSPLIT, $0-96
 	VMOVUPS      Y0, 32(DI)
 	ADDQ         SI, DI
 
+	// A panel of one segment may be a page of keys: the next is elsewhere.
+	XORQ    R8, R8
+	MOVQ    $0x00004000, DI
+	CMPQ    CX, $0x00000100
+	CMOVQGT DI, R8
+
 segment:
 	MOVQ    $0x00000100, DI
 	CMPQ    CX, DI
@@ -680,6 +746,10 @@ segment:
 	JL      tail
 
 four:
+	PREFETCHT0   (AX)(R8*1)
+	PREFETCHT0   64(AX)(R8*1)
+	PREFETCHT0   128(AX)(R8*1)
+	PREFETCHT0   192(AX)(R8*1)
 	VMOVUPS      (AX), Y2
 	VMOVUPS      32(AX), Y3
 	VBROADCASTSS (DX), Y4
@@ -733,7 +803,7 @@ summed:
 	RET
 
 // func floatF16x8AVX512(p []byte, cols int, x []float32, xStride int, y []float32, yStride int)
-// Requires: AVX, AVX512F, CMOV
+// Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·floatF16x8AVX512(SB), NOSPLIT, $0-96
 	MOVQ p_base+0(FP), AX
 	MOVQ cols+24(FP), CX
@@ -766,6 +836,12 @@ TEXT ·floatF16x8AVX512(SB), NOSPLIT, $0-96
 	VMOVUPS      Z8, (R10)
 	ADDQ         SI, R10
 
+	// A panel of one segment may be a page of keys: the next is elsewhere.
+	XORQ    R11, R11
+	MOVQ    $0x00004000, R10
+	CMPQ    CX, $0x00000100
+	CMOVQGT R10, R11
+
 segment:
 	MOVQ    $0x00000100, R10
 	CMPQ    CX, R10
@@ -783,6 +859,8 @@ segment:
 	JL      tail
 
 four:
+	PREFETCHT0       (AX)(R11*1)
+	PREFETCHT0       64(AX)(R11*1)
 	VCVTPH2PS        (AX), Z8
 	VFMADD231PS.BCST (DX), Z8, Z0
 	VFMADD231PS.BCST (DX)(DI*1), Z8, Z1
@@ -877,7 +955,7 @@ summed:
 	RET
 
 // func floatF16x4AVX512(p []byte, cols int, x []float32, xStride int, y []float32, yStride int)
-// Requires: AVX, AVX512F, CMOV
+// Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·floatF16x4AVX512(SB), NOSPLIT, $0-96
 	MOVQ p_base+0(FP), AX
 	MOVQ cols+24(FP), CX
@@ -901,6 +979,12 @@ TEXT ·floatF16x4AVX512(SB), NOSPLIT, $0-96
 	VMOVUPS      Z4, (R9)
 	ADDQ         SI, R9
 
+	// A panel of one segment may be a page of keys: the next is elsewhere.
+	XORQ    R10, R10
+	MOVQ    $0x00004000, R9
+	CMPQ    CX, $0x00000100
+	CMOVQGT R9, R10
+
 segment:
 	MOVQ    $0x00000100, R9
 	CMPQ    CX, R9
@@ -914,6 +998,8 @@ segment:
 	JL      tail
 
 four:
+	PREFETCHT0       (AX)(R10*1)
+	PREFETCHT0       64(AX)(R10*1)
 	VCVTPH2PS        (AX), Z4
 	VFMADD231PS.BCST (DX), Z4, Z0
 	VFMADD231PS.BCST (DX)(DI*1), Z4, Z1
@@ -974,7 +1060,7 @@ summed:
 	RET
 
 // func floatF16x2AVX512(p []byte, cols int, x []float32, xStride int, y []float32, yStride int)
-// Requires: AVX, AVX512F, CMOV
+// Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·floatF16x2AVX512(SB), NOSPLIT, $0-96
 	MOVQ p_base+0(FP), AX
 	MOVQ cols+24(FP), CX
@@ -993,6 +1079,12 @@ TEXT ·floatF16x2AVX512(SB), NOSPLIT, $0-96
 	VMOVUPS      Z2, (R8)
 	ADDQ         SI, R8
 
+	// A panel of one segment may be a page of keys: the next is elsewhere.
+	XORQ    R9, R9
+	MOVQ    $0x00004000, R8
+	CMPQ    CX, $0x00000100
+	CMOVQGT R8, R9
+
 segment:
 	MOVQ    $0x00000100, R8
 	CMPQ    CX, R8
@@ -1004,6 +1096,8 @@ segment:
 	JL      tail
 
 four:
+	PREFETCHT0       (AX)(R9*1)
+	PREFETCHT0       64(AX)(R9*1)
 	VCVTPH2PS        (AX), Z2
 	VFMADD231PS.BCST (DX), Z2, Z0
 	VFMADD231PS.BCST (DX)(DI*1), Z2, Z1
@@ -1048,7 +1142,7 @@ summed:
 	RET
 
 // func floatF16x1AVX512(p []byte, cols int, x []float32, xStride int, y []float32, yStride int)
-// Requires: AVX, AVX512F, CMOV
+// Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·floatF16x1AVX512(SB), NOSPLIT, $0-96
 	MOVQ p_base+0(FP), AX
 	MOVQ cols+24(FP), CX
@@ -1065,6 +1159,12 @@ TEXT ·floatF16x1AVX512(SB), NOSPLIT, $0-96
 	VMOVUPS      Z1, (DI)
 	ADDQ         SI, DI
 
+	// A panel of one segment may be a page of keys: the next is elsewhere.
+	XORQ    R8, R8
+	MOVQ    $0x00004000, DI
+	CMPQ    CX, $0x00000100
+	CMOVQGT DI, R8
+
 segment:
 	MOVQ    $0x00000100, DI
 	CMPQ    CX, DI
@@ -1075,6 +1175,8 @@ segment:
 	JL      tail
 
 four:
+	PREFETCHT0       (AX)(R8*1)
+	PREFETCHT0       64(AX)(R8*1)
 	VCVTPH2PS        (AX), Z1
 	VFMADD231PS.BCST (DX), Z1, Z0
 	VCVTPH2PS        32(AX), Z1
@@ -1111,7 +1213,7 @@ summed:
 	RET
 
 // func floatF16x4AVX2(p []byte, cols int, x []float32, xStride int, y []float32, yStride int)
-// Requires: AVX, AVX2, CMOV, F16C, FMA3
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
 TEXT ·floatF16x4AVX2(SB), NOSPLIT, $0-96
 	MOVQ p_base+0(FP), AX
 	MOVQ cols+24(FP), CX
@@ -1139,6 +1241,12 @@ TEXT ·floatF16x4AVX2(SB), NOSPLIT, $0-96
 	VMOVUPS      Y0, 32(R9)
 	ADDQ         SI, R9
 
+	// A panel of one segment may be a page of keys: the next is elsewhere.
+	XORQ    R10, R10
+	MOVQ    $0x00004000, R9
+	CMPQ    CX, $0x00000100
+	CMOVQGT R9, R10
+
 segment:
 	MOVQ    $0x00000100, R9
 	CMPQ    CX, R9
@@ -1156,6 +1264,8 @@ segment:
 	JL      tail
 
 four:
+	PREFETCHT0   (AX)(R10*1)
+	PREFETCHT0   64(AX)(R10*1)
 	VCVTPH2PS    (AX), Y8
 	VCVTPH2PS    16(AX), Y9
 	VBROADCASTSS (DX), Y10
@@ -1269,7 +1379,7 @@ summed:
 	RET
 
 // func floatF16x2AVX2(p []byte, cols int, x []float32, xStride int, y []float32, yStride int)
-// Requires: AVX, AVX2, CMOV, F16C, FMA3
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
 TEXT ·floatF16x2AVX2(SB), NOSPLIT, $0-96
 	MOVQ p_base+0(FP), AX
 	MOVQ cols+24(FP), CX
@@ -1290,6 +1400,12 @@ TEXT ·floatF16x2AVX2(SB), NOSPLIT, $0-96
 	VMOVUPS      Y0, 32(R8)
 	ADDQ         SI, R8
 
+	// A panel of one segment may be a page of keys: the next is elsewhere.
+	XORQ    R9, R9
+	MOVQ    $0x00004000, R8
+	CMPQ    CX, $0x00000100
+	CMOVQGT R8, R9
+
 segment:
 	MOVQ    $0x00000100, R8
 	CMPQ    CX, R8
@@ -1303,6 +1419,8 @@ segment:
 	JL      tail
 
 four:
+	PREFETCHT0   (AX)(R9*1)
+	PREFETCHT0   64(AX)(R9*1)
 	VCVTPH2PS    (AX), Y4
 	VCVTPH2PS    16(AX), Y5
 	VBROADCASTSS (DX), Y6
@@ -1376,7 +1494,7 @@ summed:
 	RET
 
 // func floatF16x1AVX2(p []byte, cols int, x []float32, xStride int, y []float32, yStride int)
-// Requires: AVX, AVX2, CMOV, F16C, FMA3
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
 TEXT ·floatF16x1AVX2(SB), NOSPLIT, $0-96
 	MOVQ p_base+0(FP), AX
 	MOVQ cols+24(FP), CX
@@ -1394,6 +1512,12 @@ TEXT ·floatF16x1AVX2(SB), NOSPLIT, $0-96
 	VMOVUPS      Y0, 32(DI)
 	ADDQ         SI, DI
 
+	// A panel of one segment may be a page of keys: the next is elsewhere.
+	XORQ    R8, R8
+	MOVQ    $0x00004000, DI
+	CMPQ    CX, $0x00000100
+	CMOVQGT DI, R8
+
 segment:
 	MOVQ    $0x00000100, DI
 	CMPQ    CX, DI
@@ -1405,6 +1529,8 @@ segment:
 	JL      tail
 
 four:
+	PREFETCHT0   (AX)(R8*1)
+	PREFETCHT0   64(AX)(R8*1)
 	VCVTPH2PS    (AX), Y2
 	VCVTPH2PS    16(AX), Y3
 	VBROADCASTSS (DX), Y4
@@ -1458,7 +1584,7 @@ summed:
 	RET
 
 // func floatBF16x8AVX512(p []byte, cols int, x []float32, xStride int, y []float32, yStride int)
-// Requires: AVX, AVX512F, CMOV
+// Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·floatBF16x8AVX512(SB), NOSPLIT, $0-96
 	MOVQ p_base+0(FP), AX
 	MOVQ cols+24(FP), CX
@@ -1491,6 +1617,12 @@ TEXT ·floatBF16x8AVX512(SB), NOSPLIT, $0-96
 	VMOVUPS      Z8, (R10)
 	ADDQ         SI, R10
 
+	// A panel of one segment may be a page of keys: the next is elsewhere.
+	XORQ    R11, R11
+	MOVQ    $0x00004000, R10
+	CMPQ    CX, $0x00000100
+	CMOVQGT R10, R11
+
 segment:
 	MOVQ    $0x00000100, R10
 	CMPQ    CX, R10
@@ -1508,6 +1640,8 @@ segment:
 	JL      tail
 
 four:
+	PREFETCHT0       (AX)(R11*1)
+	PREFETCHT0       64(AX)(R11*1)
 	VPMOVZXWD        (AX), Z8
 	VPSLLD           $0x10, Z8, Z8
 	VFMADD231PS.BCST (DX), Z8, Z0
@@ -1607,7 +1741,7 @@ summed:
 	RET
 
 // func floatBF16x4AVX512(p []byte, cols int, x []float32, xStride int, y []float32, yStride int)
-// Requires: AVX, AVX512F, CMOV
+// Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·floatBF16x4AVX512(SB), NOSPLIT, $0-96
 	MOVQ p_base+0(FP), AX
 	MOVQ cols+24(FP), CX
@@ -1631,6 +1765,12 @@ TEXT ·floatBF16x4AVX512(SB), NOSPLIT, $0-96
 	VMOVUPS      Z4, (R9)
 	ADDQ         SI, R9
 
+	// A panel of one segment may be a page of keys: the next is elsewhere.
+	XORQ    R10, R10
+	MOVQ    $0x00004000, R9
+	CMPQ    CX, $0x00000100
+	CMOVQGT R9, R10
+
 segment:
 	MOVQ    $0x00000100, R9
 	CMPQ    CX, R9
@@ -1644,6 +1784,8 @@ segment:
 	JL      tail
 
 four:
+	PREFETCHT0       (AX)(R10*1)
+	PREFETCHT0       64(AX)(R10*1)
 	VPMOVZXWD        (AX), Z4
 	VPSLLD           $0x10, Z4, Z4
 	VFMADD231PS.BCST (DX), Z4, Z0
@@ -1709,7 +1851,7 @@ summed:
 	RET
 
 // func floatBF16x2AVX512(p []byte, cols int, x []float32, xStride int, y []float32, yStride int)
-// Requires: AVX, AVX512F, CMOV
+// Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·floatBF16x2AVX512(SB), NOSPLIT, $0-96
 	MOVQ p_base+0(FP), AX
 	MOVQ cols+24(FP), CX
@@ -1728,6 +1870,12 @@ TEXT ·floatBF16x2AVX512(SB), NOSPLIT, $0-96
 	VMOVUPS      Z2, (R8)
 	ADDQ         SI, R8
 
+	// A panel of one segment may be a page of keys: the next is elsewhere.
+	XORQ    R9, R9
+	MOVQ    $0x00004000, R8
+	CMPQ    CX, $0x00000100
+	CMOVQGT R8, R9
+
 segment:
 	MOVQ    $0x00000100, R8
 	CMPQ    CX, R8
@@ -1739,6 +1887,8 @@ segment:
 	JL      tail
 
 four:
+	PREFETCHT0       (AX)(R9*1)
+	PREFETCHT0       64(AX)(R9*1)
 	VPMOVZXWD        (AX), Z2
 	VPSLLD           $0x10, Z2, Z2
 	VFMADD231PS.BCST (DX), Z2, Z0
@@ -1788,7 +1938,7 @@ summed:
 	RET
 
 // func floatBF16x1AVX512(p []byte, cols int, x []float32, xStride int, y []float32, yStride int)
-// Requires: AVX, AVX512F, CMOV
+// Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·floatBF16x1AVX512(SB), NOSPLIT, $0-96
 	MOVQ p_base+0(FP), AX
 	MOVQ cols+24(FP), CX
@@ -1805,6 +1955,12 @@ TEXT ·floatBF16x1AVX512(SB), NOSPLIT, $0-96
 	VMOVUPS      Z1, (DI)
 	ADDQ         SI, DI
 
+	// A panel of one segment may be a page of keys: the next is elsewhere.
+	XORQ    R8, R8
+	MOVQ    $0x00004000, DI
+	CMPQ    CX, $0x00000100
+	CMOVQGT DI, R8
+
 segment:
 	MOVQ    $0x00000100, DI
 	CMPQ    CX, DI
@@ -1815,6 +1971,8 @@ segment:
 	JL      tail
 
 four:
+	PREFETCHT0       (AX)(R8*1)
+	PREFETCHT0       64(AX)(R8*1)
 	VPMOVZXWD        (AX), Z1
 	VPSLLD           $0x10, Z1, Z1
 	VFMADD231PS.BCST (DX), Z1, Z0
@@ -1856,7 +2014,7 @@ summed:
 	RET
 
 // func floatBF16x4AVX2(p []byte, cols int, x []float32, xStride int, y []float32, yStride int)
-// Requires: AVX, AVX2, CMOV, FMA3
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
 TEXT ·floatBF16x4AVX2(SB), NOSPLIT, $0-96
 	MOVQ p_base+0(FP), AX
 	MOVQ cols+24(FP), CX
@@ -1884,6 +2042,12 @@ TEXT ·floatBF16x4AVX2(SB), NOSPLIT, $0-96
 	VMOVUPS      Y0, 32(R9)
 	ADDQ         SI, R9
 
+	// A panel of one segment may be a page of keys: the next is elsewhere.
+	XORQ    R10, R10
+	MOVQ    $0x00004000, R9
+	CMPQ    CX, $0x00000100
+	CMOVQGT R9, R10
+
 segment:
 	MOVQ    $0x00000100, R9
 	CMPQ    CX, R9
@@ -1901,6 +2065,8 @@ segment:
 	JL      tail
 
 four:
+	PREFETCHT0   (AX)(R10*1)
+	PREFETCHT0   64(AX)(R10*1)
 	VPMOVZXWD    (AX), Y8
 	VPSLLD       $0x10, Y8, Y8
 	VPMOVZXWD    16(AX), Y9
@@ -2024,7 +2190,7 @@ summed:
 	RET
 
 // func floatBF16x2AVX2(p []byte, cols int, x []float32, xStride int, y []float32, yStride int)
-// Requires: AVX, AVX2, CMOV, FMA3
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
 TEXT ·floatBF16x2AVX2(SB), NOSPLIT, $0-96
 	MOVQ p_base+0(FP), AX
 	MOVQ cols+24(FP), CX
@@ -2045,6 +2211,12 @@ TEXT ·floatBF16x2AVX2(SB), NOSPLIT, $0-96
 	VMOVUPS      Y0, 32(R8)
 	ADDQ         SI, R8
 
+	// A panel of one segment may be a page of keys: the next is elsewhere.
+	XORQ    R9, R9
+	MOVQ    $0x00004000, R8
+	CMPQ    CX, $0x00000100
+	CMOVQGT R8, R9
+
 segment:
 	MOVQ    $0x00000100, R8
 	CMPQ    CX, R8
@@ -2058,6 +2230,8 @@ segment:
 	JL      tail
 
 four:
+	PREFETCHT0   (AX)(R9*1)
+	PREFETCHT0   64(AX)(R9*1)
 	VPMOVZXWD    (AX), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VPMOVZXWD    16(AX), Y5
@@ -2141,7 +2315,7 @@ summed:
 	RET
 
 // func floatBF16x1AVX2(p []byte, cols int, x []float32, xStride int, y []float32, yStride int)
-// Requires: AVX, AVX2, CMOV, FMA3
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
 TEXT ·floatBF16x1AVX2(SB), NOSPLIT, $0-96
 	MOVQ p_base+0(FP), AX
 	MOVQ cols+24(FP), CX
@@ -2159,6 +2333,12 @@ TEXT ·floatBF16x1AVX2(SB), NOSPLIT, $0-96
 	VMOVUPS      Y0, 32(DI)
 	ADDQ         SI, DI
 
+	// A panel of one segment may be a page of keys: the next is elsewhere.
+	XORQ    R8, R8
+	MOVQ    $0x00004000, DI
+	CMPQ    CX, $0x00000100
+	CMOVQGT DI, R8
+
 segment:
 	MOVQ    $0x00000100, DI
 	CMPQ    CX, DI
@@ -2170,6 +2350,8 @@ segment:
 	JL      tail
 
 four:
+	PREFETCHT0   (AX)(R8*1)
+	PREFETCHT0   64(AX)(R8*1)
 	VPMOVZXWD    (AX), Y2
 	VPSLLD       $0x10, Y2, Y2
 	VPMOVZXWD    16(AX), Y3

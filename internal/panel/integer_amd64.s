@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func intQ8_0x8VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ8_0x8VNNI(SB), NOSPLIT, $0-88
 	MOVQ   p_base+0(FP), AX
 	MOVQ   blocks+24(FP), CX
@@ -26,6 +26,15 @@ TEXT ·intQ8_0x8VNNI(SB), NOSPLIT, $0-88
 	VPXORD Z7, Z7, Z7
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
+	PREFETCHT0    16704(AX)
+	PREFETCHT0    16768(AX)
+	PREFETCHT0    16832(AX)
+	PREFETCHT0    16896(AX)
 	VCVTPH2PS     (AX), Z8
 	VPBROADCASTD  36(DX), Z9
 	VPSLLD        $0x04, Z9, Z9
@@ -172,7 +181,7 @@ block:
 	RET
 
 // func intQ8_0x4VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ8_0x4VNNI(SB), NOSPLIT, $0-88
 	MOVQ   p_base+0(FP), AX
 	MOVQ   blocks+24(FP), CX
@@ -188,6 +197,15 @@ TEXT ·intQ8_0x4VNNI(SB), NOSPLIT, $0-88
 	VPXORD Z3, Z3, Z3
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
+	PREFETCHT0    16704(AX)
+	PREFETCHT0    16768(AX)
+	PREFETCHT0    16832(AX)
+	PREFETCHT0    16896(AX)
 	VCVTPH2PS     (AX), Z4
 	VPBROADCASTD  36(DX), Z5
 	VPSLLD        $0x04, Z5, Z5
@@ -269,7 +287,7 @@ block:
 	RET
 
 // func intQ8_0x2VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ8_0x2VNNI(SB), NOSPLIT, $0-88
 	MOVQ   p_base+0(FP), AX
 	MOVQ   blocks+24(FP), CX
@@ -282,6 +300,15 @@ TEXT ·intQ8_0x2VNNI(SB), NOSPLIT, $0-88
 	VPXORD Z1, Z1, Z1
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
+	PREFETCHT0    16704(AX)
+	PREFETCHT0    16768(AX)
+	PREFETCHT0    16832(AX)
+	PREFETCHT0    16896(AX)
 	VCVTPH2PS     (AX), Z2
 	VPBROADCASTD  36(DX), Z3
 	VPSLLD        $0x04, Z3, Z3
@@ -331,7 +358,7 @@ block:
 	RET
 
 // func intQ8_0x1VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ8_0x1VNNI(SB), NOSPLIT, $0-88
 	MOVQ   p_base+0(FP), AX
 	MOVQ   blocks+24(FP), CX
@@ -343,6 +370,15 @@ TEXT ·intQ8_0x1VNNI(SB), NOSPLIT, $0-88
 	VPXORD Z0, Z0, Z0
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
+	PREFETCHT0    16704(AX)
+	PREFETCHT0    16768(AX)
+	PREFETCHT0    16832(AX)
+	PREFETCHT0    16896(AX)
 	VCVTPH2PS     (AX), Z1
 	VPBROADCASTD  36(DX), Z2
 	VPSLLD        $0x04, Z2, Z2
@@ -376,7 +412,7 @@ block:
 	RET
 
 // func intQ8_0x4AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ8_0x4AVX512(SB), NOSPLIT, $0-88
 	MOVQ   p_base+0(FP), AX
 	MOVQ   blocks+24(FP), CX
@@ -392,6 +428,15 @@ TEXT ·intQ8_0x4AVX512(SB), NOSPLIT, $0-88
 	VPXORD Z3, Z3, Z3
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
+	PREFETCHT0   16768(AX)
+	PREFETCHT0   16832(AX)
+	PREFETCHT0   16896(AX)
 	VMOVDQU32    32(AX), Z7
 	VPSRLW       $0x04, Z7, Z11
 	VPANDD       lowNibbles<>+0(SB), Z7, Z7
@@ -685,7 +730,7 @@ DATA ones<>+56(SB)/8, $0x0001000100010001
 GLOBL ones<>(SB), RODATA|NOPTR, $64
 
 // func intQ8_0x2AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ8_0x2AVX512(SB), NOSPLIT, $0-88
 	MOVQ   p_base+0(FP), AX
 	MOVQ   blocks+24(FP), CX
@@ -698,6 +743,15 @@ TEXT ·intQ8_0x2AVX512(SB), NOSPLIT, $0-88
 	VPXORD Z1, Z1, Z1
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
+	PREFETCHT0   16768(AX)
+	PREFETCHT0   16832(AX)
+	PREFETCHT0   16896(AX)
 	VMOVDQU32    32(AX), Z3
 	VPSRLW       $0x04, Z3, Z5
 	VPANDD       lowNibbles<>+0(SB), Z3, Z3
@@ -855,7 +909,7 @@ block:
 	RET
 
 // func intQ8_0x1AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ8_0x1AVX512(SB), NOSPLIT, $0-88
 	MOVQ   p_base+0(FP), AX
 	MOVQ   blocks+24(FP), CX
@@ -867,6 +921,15 @@ TEXT ·intQ8_0x1AVX512(SB), NOSPLIT, $0-88
 	VPXORD Z0, Z0, Z0
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
+	PREFETCHT0   16768(AX)
+	PREFETCHT0   16832(AX)
+	PREFETCHT0   16896(AX)
 	VMOVDQU32    32(AX), Z1
 	VPSRLW       $0x04, Z1, Z2
 	VPANDD       lowNibbles<>+0(SB), Z1, Z1
@@ -966,7 +1029,7 @@ block:
 	RET
 
 // func intQ8_0x2AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ8_0x2AVX2(SB), NOSPLIT, $0-88
 	MOVQ   p_base+0(FP), AX
 	MOVQ   blocks+24(FP), CX
@@ -981,6 +1044,15 @@ TEXT ·intQ8_0x2AVX2(SB), NOSPLIT, $0-88
 	VPXOR  Y3, Y3, Y3
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
+	PREFETCHT0   16768(AX)
+	PREFETCHT0   16832(AX)
+	PREFETCHT0   16896(AX)
 	VMOVDQU      32(AX), Y6
 	VPSRLW       $0x04, Y6, Y5
 	VPAND        lowNibbles<>+0(SB), Y6, Y6
@@ -1289,7 +1361,7 @@ block:
 	RET
 
 // func intQ8_0x1AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ8_0x1AVX2(SB), NOSPLIT, $0-88
 	MOVQ   p_base+0(FP), AX
 	MOVQ   blocks+24(FP), CX
@@ -1302,6 +1374,15 @@ TEXT ·intQ8_0x1AVX2(SB), NOSPLIT, $0-88
 	VPXOR  Y1, Y1, Y1
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
+	PREFETCHT0   16768(AX)
+	PREFETCHT0   16832(AX)
+	PREFETCHT0   16896(AX)
 	VMOVDQU      32(AX), Y2
 	VPSRLW       $0x04, Y2, Y3
 	VPAND        lowNibbles<>+0(SB), Y2, Y2
@@ -1493,7 +1574,7 @@ block:
 	RET
 
 // func intQ4_0x8VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ4_0x8VNNI(SB), NOSPLIT, $0-88
 	MOVQ   p_base+0(FP), AX
 	MOVQ   blocks+24(FP), CX
@@ -1514,6 +1595,11 @@ TEXT ·intQ4_0x8VNNI(SB), NOSPLIT, $0-88
 	VPXORD Z7, Z7, Z7
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
 	VCVTPH2PS     (AX), Z8
 	VPBROADCASTD  36(DX), Z9
 	VPBROADCASTD  36(DX)(DI*1), Z10
@@ -1660,7 +1746,7 @@ block:
 	RET
 
 // func intQ4_0x4VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ4_0x4VNNI(SB), NOSPLIT, $0-88
 	MOVQ   p_base+0(FP), AX
 	MOVQ   blocks+24(FP), CX
@@ -1676,6 +1762,11 @@ TEXT ·intQ4_0x4VNNI(SB), NOSPLIT, $0-88
 	VPXORD Z3, Z3, Z3
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
 	VCVTPH2PS     (AX), Z4
 	VPBROADCASTD  36(DX), Z5
 	VPBROADCASTD  36(DX)(DI*1), Z6
@@ -1761,7 +1852,7 @@ block:
 	RET
 
 // func intQ4_0x2VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ4_0x2VNNI(SB), NOSPLIT, $0-88
 	MOVQ   p_base+0(FP), AX
 	MOVQ   blocks+24(FP), CX
@@ -1774,6 +1865,11 @@ TEXT ·intQ4_0x2VNNI(SB), NOSPLIT, $0-88
 	VPXORD Z1, Z1, Z1
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
 	VCVTPH2PS     (AX), Z2
 	VPBROADCASTD  36(DX), Z3
 	VPBROADCASTD  36(DX)(DI*1), Z4
@@ -1829,7 +1925,7 @@ block:
 	RET
 
 // func intQ4_0x1VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ4_0x1VNNI(SB), NOSPLIT, $0-88
 	MOVQ   p_base+0(FP), AX
 	MOVQ   blocks+24(FP), CX
@@ -1841,6 +1937,11 @@ TEXT ·intQ4_0x1VNNI(SB), NOSPLIT, $0-88
 	VPXORD Z0, Z0, Z0
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
 	VCVTPH2PS     (AX), Z1
 	VPBROADCASTD  36(DX), Z2
 	VMOVDQU32     32(AX), Z3
@@ -1881,7 +1982,7 @@ block:
 	RET
 
 // func intQ4_0x4AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ4_0x4AVX512(SB), NOSPLIT, $0-88
 	MOVQ   p_base+0(FP), AX
 	MOVQ   blocks+24(FP), CX
@@ -1897,6 +1998,11 @@ TEXT ·intQ4_0x4AVX512(SB), NOSPLIT, $0-88
 	VPXORD Z3, Z3, Z3
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VMOVDQU32    32(AX), Z7
 	VPSRLW       $0x04, Z7, Z8
 	VPANDD       lowNibbles<>+0(SB), Z7, Z7
@@ -2050,7 +2156,7 @@ block:
 	RET
 
 // func intQ4_0x2AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ4_0x2AVX512(SB), NOSPLIT, $0-88
 	MOVQ   p_base+0(FP), AX
 	MOVQ   blocks+24(FP), CX
@@ -2063,6 +2169,11 @@ TEXT ·intQ4_0x2AVX512(SB), NOSPLIT, $0-88
 	VPXORD Z1, Z1, Z1
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VMOVDQU32    32(AX), Z3
 	VPSRLW       $0x04, Z3, Z4
 	VPANDD       lowNibbles<>+0(SB), Z3, Z3
@@ -2152,7 +2263,7 @@ block:
 	RET
 
 // func intQ4_0x1AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ4_0x1AVX512(SB), NOSPLIT, $0-88
 	MOVQ   p_base+0(FP), AX
 	MOVQ   blocks+24(FP), CX
@@ -2164,6 +2275,11 @@ TEXT ·intQ4_0x1AVX512(SB), NOSPLIT, $0-88
 	VPXORD Z0, Z0, Z0
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VMOVDQU32    32(AX), Z1
 	VPSRLW       $0x04, Z1, Z2
 	VPANDD       lowNibbles<>+0(SB), Z1, Z1
@@ -2221,7 +2337,7 @@ block:
 	RET
 
 // func intQ4_0x2AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ4_0x2AVX2(SB), NOSPLIT, $0-88
 	MOVQ   p_base+0(FP), AX
 	MOVQ   blocks+24(FP), CX
@@ -2236,6 +2352,11 @@ TEXT ·intQ4_0x2AVX2(SB), NOSPLIT, $0-88
 	VPXOR  Y3, Y3, Y3
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VMOVDQU      32(AX), Y6
 	VPSRLW       $0x04, Y6, Y5
 	VPAND        lowNibbles<>+0(SB), Y6, Y6
@@ -2408,7 +2529,7 @@ block:
 	RET
 
 // func intQ4_0x1AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ4_0x1AVX2(SB), NOSPLIT, $0-88
 	MOVQ   p_base+0(FP), AX
 	MOVQ   blocks+24(FP), CX
@@ -2421,6 +2542,11 @@ TEXT ·intQ4_0x1AVX2(SB), NOSPLIT, $0-88
 	VPXOR  Y1, Y1, Y1
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VMOVDQU      32(AX), Y2
 	VPSRLW       $0x04, Y2, Y3
 	VPAND        lowNibbles<>+0(SB), Y2, Y2

@@ -23,9 +23,10 @@ type Kernels struct {
 	ints     ints
 	quantize func(dst []byte, x []float32)
 
-	// Attention's, around its products.
+	// Attention's.
 	soften       func(s []float32, count int, scale float32, m, l, c []float32)
-	weigh        [2][]weighKernel // F32 and F16
+	score        [2][]scoreKernel // F32 and F16; may be none
+	weigh        [2][]weighKernel
 	expandKeys   func(dst []float32, src []byte, blocks int)
 	expandValues func(dst []float32, src []byte, count, blocks int)
 
@@ -35,7 +36,9 @@ type Kernels struct {
 	standardize                func(dst, x, gain []float32, mean, f float32)
 	divide, multiply, subtract func(dst, x []float32, by float32)
 	add                        func(dst, x []float32)
-	toF16                      func(dst []uint16, x []float32) // whole vectors of 16
+	toF16                      func(dst []uint16, x []float32)         // whole vectors of 16
+	rotatePairs                func(x, cos, sin []float32)             // whole fours of pairs
+	rotateHalves               func(first, second, cos, sin []float32) // whole eights
 	activate                   [functions]func(dst, x []float32)
 	gated                      [functions]func(dst, gate, up []float32)
 	softCap                    func(dst, x []float32, most float32)

@@ -24,6 +24,10 @@ var avx2 = &Kernels{
 	quantize: quantizeAVX2,
 
 	soften: softenAVX2,
+	score: [2][]scoreKernel{
+		{{2, scoreF32x2AVX2}, {1, scoreF32x1AVX2}},
+		{{2, scoreF16x2AVX2}, {1, scoreF16x1AVX2}},
+	},
 	weigh: [2][]weighKernel{
 		{{4, weighF32x4AVX2}, {2, weighF32x2AVX2}, {1, weighF32x1AVX2}},
 		{{4, weighF16x4AVX2}, {2, weighF16x2AVX2}, {1, weighF16x1AVX2}},
@@ -40,6 +44,10 @@ var avx2 = &Kernels{
 	subtract:    subtractAVX2,
 	add:         addAVX2,
 	toF16:       toF16AVX2,
+
+	rotatePairs:  rotatePairsAVX2,
+	rotateHalves: rotateHalvesAVX2,
+
 	activate: [functions]func(dst, x []float32){
 		kernels.SiLU: activateSiLUAVX2, kernels.GELU: activateGELUAVX2, kernels.GELUErf: activateGELUErfAVX2, kernels.ReLU: activateReLUAVX2,
 		kernels.ReLUSquared: activateReLUSquaredAVX2, kernels.Tanh: activateTanhAVX2, kernels.Sigmoid: activateSigmoidAVX2,
@@ -75,6 +83,10 @@ var avx512 = &Kernels{
 	quantize: quantizeAVX2,
 
 	soften: softenAVX512,
+	score: [2][]scoreKernel{
+		{{8, scoreF32x8AVX512}, {4, scoreF32x4AVX512}, {2, scoreF32x2AVX512}, {1, scoreF32x1AVX512}},
+		{{8, scoreF16x8AVX512}, {4, scoreF16x4AVX512}, {2, scoreF16x2AVX512}, {1, scoreF16x1AVX512}},
+	},
 	weigh: [2][]weighKernel{
 		{{8, weighF32x8AVX512}, {4, weighF32x4AVX512}, {2, weighF32x2AVX512}, {1, weighF32x1AVX512}},
 		{{8, weighF16x8AVX512}, {4, weighF16x4AVX512}, {2, weighF16x2AVX512}, {1, weighF16x1AVX512}},
@@ -91,6 +103,10 @@ var avx512 = &Kernels{
 	subtract:    subtractAVX512,
 	add:         addAVX512,
 	toF16:       toF16AVX512,
+
+	rotatePairs:  rotatePairsAVX2,
+	rotateHalves: rotateHalvesAVX2,
+
 	activate: [functions]func(dst, x []float32){
 		kernels.SiLU: activateSiLUAVX512, kernels.GELU: activateGELUAVX512, kernels.GELUErf: activateGELUErfAVX512, kernels.ReLU: activateReLUAVX512,
 		kernels.ReLUSquared: activateReLUSquaredAVX512, kernels.Tanh: activateTanhAVX512, kernels.Sigmoid: activateSigmoidAVX512,

@@ -27,6 +27,10 @@ var portable = &Kernels{
 	subtract:    subtract,
 	add:         add,
 	toF16:       toF16,
+
+	rotatePairs:  rotatePairs,
+	rotateHalves: rotateHalves,
+
 	activate: [functions]func(dst, x []float32){
 		kernels.SiLU: each(silu), kernels.GELU: each(gelu), kernels.GELUErf: each(geluErf), kernels.ReLU: each(relu),
 		kernels.ReLUSquared: each(reluSquared), kernels.Tanh: each(tanh), kernels.Sigmoid: each(sigmoid),

@@ -150,13 +150,45 @@ func (j *attention) Do(part, worker int) {
 	w := j.sizes.carve(j.all[worker*j.sizes.all:][:j.sizes.all])
 	from, to := span(part, j.parts, len(j.tiles)*heads)
 	for u := from; u < to; u++ {
-		j.tile(&w, j.tiles[u/heads], u%heads)
+		j.tile(&w, u, to)
 	}
 }
 
-// tile computes one key/value head's query heads for a tile's rows. In w, row
-// r's query head g is r·group+g.
-func (j *attention) tile(w *tileWork, t tile, head int) {
+// unit returns the tile and the key/value head of a unit.
+func (j *attention) unit(u int) (t tile, head int) {
+	return j.tiles[u/j.cache.spec.Heads], u % j.cache.spec.Heads
+}
+
+// page returns the keys and the values that a unit sees of the block of positions
+// from start on.
+func (j *attention) page(u, start int) (keys, values []byte) {
+	t, head := j.unit(u)
+	return j.cache.page(j.mem, j.h.page(t.row, start/kernels.PageTokens), head)
+}
+
+// begins returns where a unit's first block of positions starts.
+func (j *attention) begins(u int) int {
+	t, _ := j.unit(u)
+	return j.from(int(j.h.positions[t.row])) / kernels.PageTokens * kernels.PageTokens
+}
+
+// after returns the keys and values that are read after a unit's block of positions
+// from start on, where last is its last position: those of its next block, or of the
+// unit behind it. They are to be fetched, since pages lie anywhere.
+func (j *attention) after(u, start, last, units int) (keys, values []byte) {
+	switch start += kernels.PageTokens; {
+	case start <= last:
+		return j.page(u, start)
+	case u+1 < units:
+		return j.page(u+1, j.begins(u+1))
+	}
+	return nil, nil
+}
+
+// tile computes unit u: one key/value head's query heads for a tile's rows. In w, row
+// r's query head g is r·group+g. The units up to units-1 follow it.
+func (j *attention) tile(w *tileWork, u, units int) {
+	t, head := j.unit(u)
 	dim, n := j.cache.spec.HeadDim, t.rows*j.group
 	first := int(j.h.positions[t.row])
 	for r := range t.rows {
@@ -165,13 +197,16 @@ func (j *attention) tile(w *tileWork, t tile, head int) {
 	j.begin(w, n, head)
 
 	last := first + t.rows - 1
-	for start := j.from(first) / kernels.PageTokens * kernels.PageTokens; start <= last; start += kernels.PageTokens {
-		page := j.h.page(t.row, start/kernels.PageTokens)
-		keys, values := j.cache.page(j.mem, page, head)
-		typ := j.cache.spec.Type
-		if typ == kernels.Q8_0 {
-			keys, values = j.expand(w, keys, values, min(kernels.PageTokens, last+1-start))
-			typ = kernels.F32
+	nextKeys, nextValues := j.page(u, j.begins(u))
+	for start := j.begins(u); start <= last; start += kernels.PageTokens {
+		keys, values := nextKeys, nextValues
+		nextKeys, nextValues = j.after(u, start, last, units)
+		typ, count := j.cache.spec.Type, min(kernels.PageTokens, last+1-start)
+		fetchKeys, fetchValues := nextKeys, nextValues
+		if typ == kernels.Q8_0 { // what is multiplied is not what is stored
+			keys, values = j.expand(w, keys, values, count)
+			panel.Fetch(fetchKeys)
+			typ, fetchKeys, fetchValues = kernels.F32, nil, nil
 		}
 		// Rows before the block are done; those whose window begins behind it come later.
 		live, end := max(0, start-first), t.rows
@@ -179,11 +214,11 @@ func (j *attention) tile(w *tileWork, t tile, head int) {
 			end = min(end, start+kernels.PageTokens-1+j.window-first)
 		}
 		from, most := live*j.group, (end-live)*j.group
-		for half := range min(kernels.PageTokens-1, last-start)/panel.Lanes + 1 {
-			p := keys[half*len(keys)*panel.Lanes/kernels.PageTokens:]
-			j.kern.Float(typ, p, dim, w.q[from*dim:], dim, most, w.s[from*kernels.PageTokens+half*panel.Lanes:], kernels.PageTokens)
+		j.kern.Score(typ, keys, dim, w.q[from*dim:], most, w.s[from*kernels.PageTokens:], count, fetchKeys)
+		if fetchValues == nil {
+			panel.Fetch(nextValues)
 		}
-		j.block(w, typ, values, start, first, live, end, head)
+		j.block(w, typ, values, fetchValues, start, first, live, end, head)
 	}
 	for r := range t.rows {
 		out := j.dst[j.at(t.row+r, head):][:j.group*dim]
@@ -208,7 +243,7 @@ func (j *attention) begin(w *tileWork, n, head int) {
 
 // block brings the block of positions from start on into rows live to end-1 of a tile
 // whose first row is at position first. Rows that see the same part of it go together.
-func (j *attention) block(w *tileWork, typ kernels.Type, values []byte, start, first, live, end, head int) {
+func (j *attention) block(w *tileWork, typ kernels.Type, values, fetch []byte, start, first, live, end, head int) {
 	seen := func(r int) (from, count int) {
 		return max(0, j.from(first+r)-start), min(kernels.PageTokens, first+r-start+1)
 	}
@@ -232,8 +267,8 @@ func (j *attention) block(w *tileWork, typ kernels.Type, values []byte, start, f
 		}
 		j.kern.Soften(s, count, scale, w.m[i:][:n], w.l[i:], c)
 		// What lies behind count is not read: it may be left from another sequence.
-		j.kern.Weigh(typ, values, from, count, s, c, w.acc[i*w.padded:], w.padded)
-		r = next
+		j.kern.Weigh(typ, values, from, count, s, c, w.acc[i*w.padded:], w.padded, fetch)
+		r, fetch = next, nil
 	}
 }
 

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/leat-dev/leat/internal/kerneltest"
@@ -9,7 +10,7 @@ import (
 )
 
 func BenchmarkMatMul(b *testing.B) {
-	for _, c := range []struct{ n, k, m int }{{1, 64, 64}, {1, 2048, 2048}, {128, 2048, 2048}} {
+	for _, c := range []struct{ n, k, m int }{{1, 64, 64}, {1, 2048, 2048}, {128, 2048, 2048}, {128, 2048, 8192}, {512, 2048, 8192}, {128, 8192, 2048}, {512, 8192, 2048}} {
 		for _, typ := range kernels.WeightTypes() {
 			b.Run(fmt.Sprintf("%v/%dx%dx%d", typ, c.n, c.k, c.m), func(b *testing.B) {
 				r := cores.Rig(b)
@@ -105,6 +106,41 @@ func benchmarkAttention(b *testing.B, variant func(r *kerneltest.Rig) kernels.At
 				for b.Loop() {
 					r.Q.Attention(dst, q, c, a, rows)
 				}
+			})
+		}
+	}
+}
+
+// BenchmarkDecode is attention of one row of each of some sequences, whose pages take
+// 64 MiB in all and lie anywhere.
+func BenchmarkDecode(b *testing.B) {
+	for _, typ := range []kernels.Type{kernels.F32, kernels.F16, kernels.Q8_0} {
+		for _, n := range []int{1, 16} {
+			b.Run(fmt.Sprintf("%v/%d", typ, n), func(b *testing.B) {
+				r := cores.Rig(b)
+				spec := kernels.CacheSpec{Type: typ, Heads: 8, HeadDim: 64, Pages: 1024}
+				c := r.Cache(spec)
+				mem := c.(*cache).buf.Bytes()
+				for i := range mem {
+					mem[i] = 1 // memory that was never written is one page of zeros
+				}
+				h := kernels.NewHeader(n, spec.Pages)
+				each := spec.Pages / n
+				var pages []int32
+				for _, p := range rand.New(rand.NewPCG(6, 7)).Perm(spec.Pages) {
+					pages = append(pages, int32(p))
+				}
+				for row := range n {
+					table := h.Table(pages[row*each:][:each])
+					h.Append(0, int32(each*kernels.PageTokens-1), table, false)
+				}
+				q, dst, rows := r.Tensor(n, 2048, kerneltest.Normals(kerneltest.NewRand(1), n*2048)), r.Tensor(n, 2048, nil), r.Rows(h)
+				r.Q.Begin()
+				defer r.Q.End()
+				for b.Loop() {
+					r.Q.Attention(dst, q, c, kernels.AttentionSpec{Scale: 0.1}, rows)
+				}
+				b.ReportMetric(float64(c.Bytes())*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GB/s")
 			})
 		}
 	}

@@ -41,7 +41,7 @@ func (backend) NewQueue(d device.Device) (kernels.Queue, error) {
 	q := &queue{Queue: cores, kern: kern}
 	q.norm.kern, q.matmul.kern, q.quantize.kern = kern, kern, kern
 	q.store.kern, q.attention.kern, q.elementwise.kern, q.addBias.kern = kern, kern, kern, kern
-	q.argmax.kern, q.topK.kern = kern, kern
+	q.rope.kern, q.argmax.kern, q.topK.kern = kern, kern, kern
 	return q, nil
 }
 

@@ -27,8 +27,7 @@ type matmul struct {
 	n, k     int
 	block    int // rows a block
 	blocks   int
-	units    int
-	parts    int
+	cut      guided
 	lanes    []float32 // for each worker, a block of rows of a panel's lanes
 	edge     scratch   // holds lanes
 	spread   scratch   // holds the panels of vectors
@@ -63,7 +62,7 @@ func (q *queue) MatMul(x kernels.Tensor, products []kernels.Product) {
 		q.Fail(fmt.Errorf("MatMul of [%d, %d]: %w", j.n, j.k, err))
 		return
 	}
-	q.Parallel(j.parts, j)
+	q.Parallel(j.cut.parts(), j)
 }
 
 // product checks the i-th product of x.
@@ -96,18 +95,17 @@ func (q *queue) prepare(j *matmul) error {
 	}
 	j.block = min(j.block, j.n)
 	j.blocks = (j.n + j.block - 1) / j.block
-	j.units = 0
-	ns, integer := 0.0, false
+	units, ns, integer := 0, 0.0, false
 	for i := range j.products {
 		p := &j.products[i]
-		j.units += p.panels * j.blocks
-		// A panel is read at some 10 bytes, and takes part in some 16 multiply-adds, a nanosecond.
-		ns += float64(p.panels) * (float64(p.stride)/10 + float64(j.n)*float64(j.k))
+		units += p.panels * j.blocks
+		// A panel is read at some 10 bytes a nanosecond.
+		ns += float64(p.panels) * (float64(p.stride)/10 + float64(j.n)*float64(j.k)*panel.Lanes/j.rate(p.typ))
 		integer = integer || p.typ.Quantized()
 	}
-	j.parts = parts(j.units, ns)
+	j.cut = newGuided(units, ns, q.Workers())
 	if integer {
-		acts, err := q.quantize.run(q, j.x, j.n, j.k, j.parts > 1)
+		acts, err := q.quantize.run(q, j.x, j.n, j.k)
 		if err != nil {
 			return err
 		}
@@ -116,6 +114,17 @@ func (q *queue) prepare(j *matmul) error {
 	mem, err := j.edge.take(q.Device(), 4*panel.Lanes*int64(j.block)*int64(q.Workers()))
 	j.lanes = float32s(mem)
 	return err
+}
+
+// rate is about how many multiply-adds a nanosecond a panel takes part in.
+func (j *matmul) rate(t kernels.Type) float64 {
+	switch {
+	case j.kern.Level == "portable":
+		return 1
+	case t.Quantized():
+		return 128
+	}
+	return 32
 }
 
 // spreadVectors gives the vectors among the weights the form of a panel.
@@ -151,7 +160,7 @@ func (j *matmul) spreadVectors(q *queue) error {
 
 // Do computes a span of the units.
 func (j *matmul) Do(part, worker int) {
-	from, to := span(part, j.parts, j.units)
+	from, to := j.cut.span(part)
 	edge := j.lanes[worker*j.block*panel.Lanes:][:j.block*panel.Lanes]
 	for i := range j.products {
 		p := &j.products[i]

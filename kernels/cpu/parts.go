@@ -7,9 +7,9 @@ import (
 )
 
 // partTime is about how long one part of an op should take, in nanoseconds:
-// long enough that handing it over costs nothing beside it, short enough that
+// long enough that handing it over costs little beside it, short enough that
 // workers end together.
-const partTime = 25_000
+const partTime = 8_000
 
 // parts returns into how many parts to cut units of work that take ns
 // nanoseconds in all. Work that is barely two parts stays with the caller.
@@ -33,6 +33,48 @@ func span(part, parts, units int) (from, to int) {
 		to++
 	}
 	return from, to
+}
+
+// guided cuts units of equal work into spans that get shorter and shorter, as guided
+// self-scheduling has it (Polychronopoulos and Kuck, 1987): each is half of what a
+// worker has left to do on average. So a worker works on neighbours for long, which
+// finds in the cache what was fetched ahead, and workers still end together.
+type guided struct{ units, least, workers int }
+
+// newGuided cuts units of work that take ns nanoseconds in all; work that is barely two
+// parts is one span.
+func newGuided(units int, ns float64, workers int) guided {
+	g := guided{units, max(1, units), workers}
+	if n := parts(units, ns); n > 1 {
+		g.least = max(1, int(float64(units)*leastTime/ns))
+	}
+	return g
+}
+
+// leastTime is about how long the shortest span of guided takes, in nanoseconds.
+const leastTime = 3_000
+
+// next returns how many of the units left the next span has.
+func (g guided) next(left int) int {
+	return min(left, max(g.least, (left+2*g.workers-1)/(2*g.workers)))
+}
+
+// parts returns the number of spans.
+func (g guided) parts() (n int) {
+	for left := g.units; left > 0; n++ {
+		left -= g.next(left)
+	}
+	return n
+}
+
+// span returns the units that one part has.
+func (g guided) span(part int) (from, to int) {
+	left := g.units
+	for range part {
+		left -= g.next(left)
+	}
+	from = g.units - left
+	return from, from + g.next(left)
 }
 
 // scratch is device memory that an op keeps from call to call. It grows when a

@@ -28,6 +28,28 @@ func TestSpanSharesOutAll(t *testing.T) {
 	require.Equal(t, 1, parts(0, 1e12))
 }
 
+func TestGuidedSharesOutAllInFallingSpans(t *testing.T) {
+	for units := range 300 {
+		for _, workers := range []int{1, 2, 3, 64} {
+			for _, ns := range []float64{1, 1e5, 1e9} {
+				g := newGuided(units, ns, workers)
+				next, before := 0, units
+				for p := range g.parts() {
+					from, to := g.span(p)
+					require.Equal(t, next, from)
+					require.Positive(t, to-from)
+					require.LessOrEqual(t, to-from, before)
+					next, before = to, to-from
+				}
+				require.Equal(t, units, next)
+			}
+		}
+	}
+	require.Equal(t, 1, newGuided(100, 2*partTime-1, 2).parts(), "small work stays with the caller")
+	from, to := newGuided(100, 1e9, 2).span(0)
+	require.Equal(t, []int{0, 25}, []int{from, to})
+}
+
 // full is a device without memory to spare.
 type full struct{ device.Device }
 

@@ -14,7 +14,7 @@ type quantize struct {
 }
 
 // run quantizes x [n, k]. The result is valid until the next run.
-func (j *quantize) run(q *queue, x []float32, n, k int, parallel bool) (*panel.Activations, error) {
+func (j *quantize) run(q *queue, x []float32, n, k int) (*panel.Activations, error) {
 	bytes, err := panel.ActivationBytes(n, k)
 	if err != nil {
 		return nil, err
@@ -27,10 +27,7 @@ func (j *quantize) run(q *queue, x []float32, n, k int, parallel bool) (*panel.A
 		return nil, err
 	}
 	j.x, j.n, j.k = x, n, k
-	j.parts = 1
-	if parallel {
-		j.parts = parts(n, float64(n)*float64(k)/2)
-	}
+	j.parts = parts(n, float64(n)*float64(k)/2)
 	q.Parallel(j.parts, j)
 	return &j.acts, nil
 }

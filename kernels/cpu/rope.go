@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/leat-dev/leat/internal/panel"
 	"github.com/leat-dev/leat/kernels"
 )
 
@@ -13,6 +14,7 @@ import (
 // A row's cosines and sines are kept: queries and keys of every layer turn by
 // the same.
 type rope struct {
+	kern      *panel.Kernels
 	x         []float32
 	positions []int32
 	n, cols   int
@@ -54,7 +56,7 @@ func (q *queue) RoPE(x kernels.Tensor, r kernels.Rotation, rows kernels.Rows) {
 		q.Fail(fmt.Errorf("RoPE: %w", err))
 		return
 	}
-	j.parts = parts(j.n, float64(j.n)*(20*float64(len(freq))+float64(j.cols)))
+	j.parts = parts(j.n, float64(j.n)*(20*float64(len(freq))+float64(j.cols)/4))
 	q.Parallel(j.parts, j)
 }
 
@@ -95,27 +97,10 @@ func (j *rope) Do(part, _ int) {
 		for at := r * j.cols; at < (r+1)*j.cols; at += j.headDim {
 			head := j.x[at:][:2*pairs]
 			if j.split {
-				turnHalves(head, cos, sin)
+				j.kern.RotateHalves(head, cos, sin)
 			} else {
-				turnPairs(head, cos, sin)
+				j.kern.RotatePairs(head, cos, sin)
 			}
 		}
-	}
-}
-
-func turnHalves(head, cos, sin []float32) {
-	first, second := head[:len(cos)], head[len(cos):]
-	for i, c := range cos {
-		a, b, s := first[i], second[i], sin[i]
-		first[i] = float32(a*c) - float32(b*s)
-		second[i] = float32(a*s) + float32(b*c)
-	}
-}
-
-func turnPairs(head, cos, sin []float32) {
-	for i, c := range cos {
-		a, b, s := head[2*i], head[2*i+1], sin[i]
-		head[2*i] = float32(a*c) - float32(b*s)
-		head[2*i+1] = float32(a*s) + float32(b*c)
 	}
 }

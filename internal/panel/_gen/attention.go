@@ -10,15 +10,42 @@ import (
 
 const tokens = 32 // positions of a page; kernels.PageTokens
 
-// soften writes the online softmax of some rows of scores. A row's scores are in
-// registers from the maximum to the sum.
+// fetch writes what asks for the cache lines of some memory.
+func fetch() {
+	TEXT("fetch", NOSPLIT, "func(p []byte)")
+	Pragma("noescape")
+	Doc("fetch asks for the cache lines of p, which are whole ones and at least one.")
+	at, left := base("p"), Load(Param("p").Len(), GP64())
+	Label("line")
+	PREFETCHT0(Mem{Base: at})
+	ADDQ(Imm(64), at)
+	SUBQ(Imm(64), left)
+	JG(LabelRef("line"))
+	RET()
+}
+
+// soften writes the online softmax of some rows of scores. Each step goes over all rows
+// before the next: a row is one long chain of instructions that wait for each other, and
+// a processor sees only two or three such rows at a time.
 func soften(w width) {
 	begin("soften", w, "func(s []float32, count int, scale float32, m, l, c []float32)")
 	s, count := base("s"), Load(Param("count"), GP64()).(reg.GPVirtual)
 	m, l, c := base("m"), base("l"), base("c")
-	left := Load(Param("m").Len(), GP64())
+	n := Load(Param("m").Len(), GP64())
 	scale := w.register()
 	VBROADCASTSS(Load(Param("scale"), XMM()), scale)
+	row, at := GP64(), GP64()
+	eachRow := func(name string, body func()) {
+		MOVQ(s, at)
+		XORQ(row, row)
+		Label(name)
+		body()
+		ADDQ(U32(4*tokens), at)
+		INCQ(row)
+		CMPQ(row, n)
+		JL(LabelRef(name))
+	}
+	of := func(p reg.Register) Mem { return Mem{Base: p, Index: row, Scale: 4} }
 
 	words := GP64()
 	LEAQ(outside(), words)
@@ -29,48 +56,104 @@ func soften(w width) {
 	for i := range scores {
 		seen = append(seen, w.mask(Mem{Base: words, Disp: behindAt + i*w.bytes}))
 	}
-
-	Label("row")
-	top := w.register()
-	VBROADCASTSS(Mem{Base: m}, top)
-	for i, v := range scores {
-		w.loadMasked(Mem{Base: s, Disp: i * w.bytes}, seen[i], v)
-		VFMADD213PS(Mem{Base: words, Disp: infinitiesAt + i*w.bytes}, scale, v)
-		VMAXPS(top, v, top) // of a NaN and a number the first operand
+	Comment("c = the new m, s = s times scale")
+	eachRow("largest", func() {
+		top := w.register()
+		VBROADCASTSS(of(m), top)
+		for i, v := range scores {
+			w.loadMasked(Mem{Base: at, Disp: i * w.bytes}, seen[i], v)
+			VFMADD213PS(Mem{Base: words, Disp: infinitiesAt + i*w.bytes}, scale, v)
+			VMOVUPS(v, Mem{Base: at, Disp: i * w.bytes})
+			VMAXPS(top, v, top) // of a NaN and a number the first operand
+		}
+		VMOVSS(w.fold([]reg.VecVirtual{top}, 4, VMAXPS), of(c))
+	})
+	eachRow("weights", func() {
+		top := w.register()
+		VBROADCASTSS(of(c), top)
+		for i, v := range scores {
+			VMOVUPS(Mem{Base: at, Disp: i * w.bytes}, v)
+			VSUBPS(top, v, v)
+			exp(v, w.register)
+			VMOVUPS(v, Mem{Base: at, Disp: i * w.bytes})
+		}
+	})
+	Comment("c, and l without the sums, of as many rows at once as there are")
+	XORQ(row, row)
+	for _, step := range []struct {
+		rows     int
+		register func() reg.VecVirtual
+		move     func(...Op)
+	}{{w.bytes / 4, w.register, VMOVUPS}, {4, XMM, VMOVUPS}, {1, XMM, VMOVSS}} {
+		name := fmt.Sprintf("factors%d", step.rows)
+		end := GP64()
+		Label(name)
+		LEAQ(Mem{Base: row, Disp: step.rows}, end)
+		CMPQ(end, n)
+		JG(LabelRef(name + "done"))
+		top, d := step.register(), step.register()
+		step.move(of(m), d)
+		step.move(of(c), top)
+		VSUBPS(top, d, d)
+		step.move(top, of(m))
+		exp(d, step.register)
+		step.move(d, of(c))
+		before := step.register()
+		step.move(of(l), before)
+		VMULPS(before, d, d)
+		step.move(d, of(l))
+		MOVQ(end, row)
+		JMP(LabelRef(name))
+		Label(name + "done")
 	}
-	most := w.fold([]reg.VecVirtual{top}, 4, VMAXPS)
-	VBROADCASTSS(most, top)
-	for i, v := range scores {
-		VSUBPS(top, v, v)
-		exp(v, w.register)
-		VMOVUPS(v, Mem{Base: s, Disp: i * w.bytes})
-	}
-	sum := w.fold(scores, 4, VADDPS)
-
-	Comment("The row's m, c and l.")
-	d := XMM()
-	VMOVSS(Mem{Base: m}, d)
-	VSUBSS(most, d, d)
-	VMOVSS(most, Mem{Base: m})
-	exp(d, XMM)
-	VMOVSS(d, Mem{Base: c})
-	VMULSS(Mem{Base: l}, d, d)
-	VADDSS(sum, d, d)
-	VMOVSS(d, Mem{Base: l})
-
-	ADDQ(U32(4*tokens), s)
-	for _, p := range []reg.Register{m, l, c} {
-		ADDQ(Imm(4), p)
-	}
-	DECQ(left)
-	JNZ(LabelRef("row"))
+	eachRow("sums", func() {
+		for i, v := range scores {
+			VMOVUPS(Mem{Base: at, Disp: i * w.bytes}, v)
+		}
+		sum := w.fold(scores, 4, VADDPS)
+		VADDSS(of(l), sum, sum)
+		VMOVSS(sum, of(l))
+	})
 	end()
 }
 
-// weigh writes the weighted values of n rows.
-func weigh(w width, values string, n int) {
-	begin(fmt.Sprintf("weigh%sx%d", values, n), w, "func(values []byte, panels, count int, p, c, acc []float32)")
-	panel := base("values")
+// score writes the products of n rows with both panels of a page of keys.
+func score(w width, keys string, n int) {
+	begin(fmt.Sprintf("score%sx%d", keys, n), w, "func(keys []byte, cols int, x, s []float32, next []byte)")
+	c := columns{width: w, weights: keys, at: base("keys")}
+	left := Load(Param("cols"), GP64()).(reg.GPVirtual)
+	stride, half := GP64().(reg.GPVirtual), GP64()
+	MOVQ(left, stride)
+	SHLQ(Imm(2), stride)
+	IMUL3Q(Imm(uint64(c.size())), left, half)
+	x, s := newRows(n, base("x"), stride), base("s")
+	ahead, upper := base("next"), GP64()
+	SUBQ(c.at, ahead)
+	LEAQ(Mem{Base: ahead, Index: half, Scale: 1}, upper)
+	c.panels = []Mem{{Base: c.at}, {Base: c.at, Index: half, Scale: 1}}
+	c.fetch = []Mem{{Base: c.at, Index: ahead, Scale: 1}, {Base: c.at, Index: upper, Scale: 1}}
+
+	sums := [][][]reg.VecVirtual{w.each(n), w.each(n)}
+	for _, panel := range sums {
+		w.zeros(panel)
+	}
+	c.every("", left, x, sums)
+	for p, panel := range sums {
+		for r, sum := range panel {
+			for v, to := range sum {
+				VMOVUPS(to, Mem{Base: s, Disp: 4*tokens*r + 64*p + v*w.bytes})
+			}
+		}
+	}
+	end()
+}
+
+// weigh writes the weighted values of n rows, of at most so many panels at once.
+func weigh(w width, values string, n, most int) {
+	begin(fmt.Sprintf("weigh%sx%d", values, n), w, "func(values []byte, panels, count int, p, c, acc []float32, next []byte)")
+	v := columns{width: w, weights: values, at: base("values")}
+	ahead := base("next")
+	SUBQ(v.at, ahead)
 	panels := Load(Param("panels"), GP64()).(reg.GPVirtual)
 	count := Load(Param("count"), GP64())
 	p := rows{first: base("p"), bytes: 4 * tokens, n: n}
@@ -80,39 +163,44 @@ func weigh(w width, values string, n int) {
 	SHLQ(Imm(6), stride)
 	acc := newRows(n, base("acc"), stride)
 
-	Comment("The bytes from a panel's last position that is seen to the next panel.")
-	behind, shift := GP64(), uint64(6)
-	if values == "F16" {
-		shift = 5
-	}
-	MOVQ(U32(tokens), behind)
-	SUBQ(count, behind)
-	SHLQ(Imm(shift), behind)
-
-	Label("panel")
-	sums, left := w.each(n), GP64().(reg.GPVirtual)
-	for _, sum := range sums {
-		for _, v := range sum {
-			w.zero(v)
+	for at := most; at > 0; at-- {
+		name := fmt.Sprintf("panels%d", at)
+		Label(name)
+		SUBQ(Imm(uint64(at)), panels)
+		JL(LabelRef(name + "done"))
+		var sums [][][]reg.VecVirtual
+		v.panels, v.fetch = nil, nil
+		for i := range at {
+			sums = append(sums, w.each(n))
+			w.zeros(sums[i])
+			v.panels = append(v.panels, Mem{Base: v.at, Disp: i * tokens * v.size()})
+			v.fetch = append(v.fetch, Mem{Base: v.at, Index: ahead, Scale: 1, Disp: i * tokens * v.size()})
 		}
-	}
-	MOVQ(count, left)
-	everyColumn(w, values, panel, left, p, sums)
-	for r, sum := range sums {
-		cr := w.register()
-		VBROADCASTSS(Mem{Base: c, Disp: 4 * r}, cr)
-		for i, v := range sum {
-			VFMADD231PS(acc.at(r, i*w.bytes), cr, v)
-			VMOVUPS(v, acc.at(r, i*w.bytes))
+		left := GP64().(reg.GPVirtual)
+		MOVQ(count, left)
+		v.every(name, left, p, sums)
+		for r := range n {
+			cr := w.register()
+			VBROADCASTSS(Mem{Base: c, Disp: 4 * r}, cr)
+			for i := range at {
+				for l, sum := range sums[i][r] {
+					VFMADD231PS(acc.at(r, 64*i+l*w.bytes), cr, sum)
+					VMOVUPS(sum, acc.at(r, 64*i+l*w.bytes))
+				}
+			}
 		}
+		Comment("On to the next panels, and back to the first position.")
+		IMUL3Q(Imm(uint64(v.size())), count, left)
+		SUBQ(left, v.at)
+		ADDQ(U32(uint32(at*tokens*v.size())), v.at)
+		MOVQ(count, left)
+		SHLQ(Imm(2), left)
+		SUBQ(left, p.first)
+		acc.advance(64 * at)
+		JMP(LabelRef(name))
+		Label(name + "done")
+		ADDQ(Imm(uint64(at)), panels)
 	}
-	ADDQ(behind, panel)
-	MOVQ(count, left)
-	SHLQ(Imm(2), left)
-	SUBQ(left, p.first)
-	acc.advance(64)
-	DECQ(panels)
-	JNZ(LabelRef("panel"))
 	end()
 }
 

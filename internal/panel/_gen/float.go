@@ -44,19 +44,25 @@ func float(w width, weights string, n int) {
 		ADDQ(yStride, out)
 	}
 
+	Comment("A panel of one segment may be a page of keys: the next is elsewhere.")
+	fetch, far := GP64(), GP64()
+	XORQ(fetch, fetch)
+	MOVQ(U32(ahead), far)
+	CMPQ(cols, U32(segment))
+	CMOVQGT(far, fetch)
+
 	Label("segment")
 	left := GP64()
 	MOVQ(U32(segment), left)
 	CMPQ(cols, left)
 	CMOVQLT(cols, left)
 	SUBQ(left, cols)
-	for _, sum := range sums {
-		for _, s := range sum {
-			w.zero(s)
-		}
-	}
+	w.zeros(sums)
 
-	everyColumn(w, weights, panel, left, x, sums)
+	columns{
+		width: w, weights: weights, at: panel,
+		panels: []Mem{{Base: panel}}, fetch: []Mem{{Base: panel, Index: fetch, Scale: 1}},
+	}.every("", left, x, [][][]reg.VecVirtual{sums})
 
 	MOVQ(y, out)
 	for _, sum := range sums {
@@ -72,58 +78,87 @@ func float(w width, weights string, n int) {
 	RET()
 }
 
-// everyColumn multiplies left columns, at least one.
-func everyColumn(w width, weights string, panel, left reg.GPVirtual, x rows, sums [][]reg.VecVirtual) {
-	const unroll = 4
-	SUBQ(Imm(unroll), left)
-	JL(LabelRef("tail"))
-	Label("four")
-	columns(w, weights, panel, x, sums, unroll)
-	SUBQ(Imm(unroll), left)
-	JGE(LabelRef("four"))
-
-	Label("tail")
-	ADDQ(Imm(unroll), left)
-	JZ(LabelRef("summed"))
-	Label("one")
-	columns(w, weights, panel, x, sums, 1)
-	DECQ(left)
-	JNZ(LabelRef("one"))
-	Label("summed")
+// columns are some panels, read column by column.
+type columns struct {
+	width
+	weights string
+	at      reg.GPVirtual // moves from column to column
+	panels  []Mem         // from at on
+	fetch   []Mem         // from at on too: what is fetched for each
 }
 
-// columns multiplies n columns, and moves the panel and the rows on.
-func columns(w width, weights string, panel reg.GPVirtual, x rows, sums [][]reg.VecVirtual, n int) {
-	size := 4
-	if weights != "F32" {
-		size = 2
+// every multiplies left columns, at least one, with rows. The sums are those of each
+// panel's rows. Labels begin with name.
+func (c columns) every(name string, left reg.GPVirtual, x rows, sums [][][]reg.VecVirtual) {
+	const unroll = 4
+	SUBQ(Imm(unroll), left)
+	JL(LabelRef(name + "tail"))
+	Label(name + "four")
+	for _, from := range c.fetch {
+		fetchAhead(from, unroll*c.size())
 	}
-	column := w.lanes()
-	for c := range n {
-		for v, to := range column {
-			from := Mem{Base: panel, Disp: c*16*size + v*w.bytes*size/4}
-			switch weights {
-			case "F32":
-				VMOVUPS(from, to)
-			case "F16":
-				VCVTPH2PS(from, to)
-			case "BF16":
-				VPMOVZXWD(from, to)
-				VPSLLD(Imm(16), to, to)
+	c.some(unroll, x, sums)
+	SUBQ(Imm(unroll), left)
+	JGE(LabelRef(name + "four"))
+
+	Label(name + "tail")
+	ADDQ(Imm(unroll), left)
+	JZ(LabelRef(name + "summed"))
+	Label(name + "one")
+	c.some(1, x, sums)
+	DECQ(left)
+	JNZ(LabelRef(name + "one"))
+	Label(name + "summed")
+}
+
+// size returns the bytes of a column.
+func (c columns) size() int {
+	if c.weights == "F32" {
+		return 64
+	}
+	return 32
+}
+
+// some multiplies n columns, and moves the panels and the rows on. An element of a row
+// that meets several vectors is loaded once for all of them.
+func (c columns) some(n int, x rows, sums [][][]reg.VecVirtual) {
+	for i := range n {
+		var column []reg.VecVirtual
+		for _, panel := range c.panels {
+			for v, to := range c.lanes() {
+				c.widen(panel.Offset(i*c.size()+v*c.bytes*c.size()/64), to)
+				column = append(column, to)
 			}
 		}
-		for r, sum := range sums {
-			if w.bytes == 64 {
-				VFMADD231PS_BCST(x.at(r, 4*c), column[0], sum[0])
+		for r := range x.n {
+			var sum []reg.VecVirtual
+			for _, s := range sums {
+				sum = append(sum, s[r]...)
+			}
+			if len(sum) == 1 {
+				VFMADD231PS_BCST(x.at(r, 4*i), column[0], sum[0])
 				continue
 			}
-			xc := w.register()
-			VBROADCASTSS(x.at(r, 4*c), xc)
+			xc := c.register()
+			VBROADCASTSS(x.at(r, 4*i), xc)
 			for v, s := range sum {
 				VFMADD231PS(xc, column[v], s)
 			}
 		}
 	}
-	ADDQ(U32(uint32(n*16*size)), panel)
+	ADDQ(U32(uint32(n*c.size())), c.at)
 	x.advance(4 * n)
+}
+
+// widen loads a vector of weights as float32.
+func (c columns) widen(from Mem, to reg.VecVirtual) {
+	switch c.weights {
+	case "F32":
+		VMOVUPS(from, to)
+	case "F16":
+		VCVTPH2PS(from, to)
+	case "BF16":
+		VPMOVZXWD(from, to)
+		VPSLLD(Imm(16), to, to)
+	}
 }

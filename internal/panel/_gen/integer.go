@@ -68,6 +68,7 @@ func newProduct(w width, t integer, n int, level string) *product {
 // loop repeats body for every block, and stores the sums.
 func (p *product) loop(body func()) {
 	Label("block")
+	fetchAhead(Mem{Base: p.panel, Disp: ahead}, p.block)
 	body()
 	ADDQ(U32(uint32(p.block)), p.panel)
 	p.x.advance(xBlock)

@@ -42,6 +42,7 @@ func main() {
 	case "quantize":
 		quantize()
 	case "attention":
+		fetch()
 		for _, w := range []width{avx512, avx2} {
 			soften(w)
 			expandKeys(w)
@@ -49,13 +50,19 @@ func main() {
 		}
 		for _, values := range []string{"F32", "F16"} {
 			for _, rows := range []int{8, 4, 2, 1} {
-				weigh(avx512, values, rows)
+				score(avx512, values, rows)
+				weigh(avx512, values, rows, 2)
 			}
 			for _, rows := range []int{4, 2, 1} {
-				weigh(avx2, values, rows)
+				if rows < 4 {
+					score(avx2, values, rows)
+				}
+				weigh(avx2, values, rows, 1)
 			}
 		}
 	case "elementwise":
+		rotatePairs()
+		rotateHalves()
 		for _, w := range []width{avx512, avx2} {
 			scale(w)
 			divide(w)

@@ -44,6 +44,15 @@ func (w width) zero(v reg.VecVirtual) {
 	}
 }
 
+// zeros makes the sums of some rows 0.
+func (w width) zeros(sums [][]reg.VecVirtual) {
+	for _, sum := range sums {
+		for _, s := range sum {
+			w.zero(s)
+		}
+	}
+}
+
 func (w width) load(from Mem, to reg.VecVirtual) {
 	if w.bytes == 64 {
 		VMOVDQU32(from, to)
@@ -172,5 +181,20 @@ func (r rows) advance(bytes int) {
 	ADDQ(U32(uint32(bytes)), r.first)
 	if r.n > 4 && r.bytes == 0 {
 		ADDQ(U32(uint32(bytes)), r.fifth)
+	}
+}
+
+// ahead is how far before their use the bytes of a panel are fetched: farther than
+// memory is away from a kernel that reads 50 bytes a nanosecond, near enough that the
+// first cache still holds them.
+const ahead = 16 << 10
+
+// fetchAhead fetches bytes of a panel that will be read in a while. A kernel of several
+// rows works so long on each cache line that the processor, which sees no further than
+// some hundred instructions, asks for the next one too late. What lies behind the last
+// panel may be fetched too; that has no effect, whatever is there.
+func fetchAhead(from Mem, bytes int) {
+	for at := 0; at < bytes; at += 64 {
+		PREFETCHT0(from.Offset(at))
 	}
 }

@@ -56,9 +56,9 @@ func blocksOf(typ kernels.Type, row []byte) (all []weightBlock) {
 func (p *weightBlock) exact(i int) (scaled, least float64) {
 	h := i / 16
 	if !p.form.HasMinimum() {
-		return float64(p.d[h]) * float64(p.scale[h])*float64(p.q[i]), 0
+		return float64(p.d[h]) * float64(p.scale[h]) * float64(p.q[i]), 0
 	}
-	return float64(p.d[h]) * float64(p.scale[h])*float64(p.q[i]), float64(p.dmin) * float64(p.minimum[h])
+	return float64(p.d[h]) * float64(p.scale[h]) * float64(p.q[i]), float64(p.dmin) * float64(p.minimum[h])
 }
 
 // Exact returns a matrix's numbers.

@@ -115,8 +115,7 @@ type integer struct {
 // integerOf reads element i of a file's block, with what package blocks says of it.
 func integerOf(t kernels.Type, e []byte, i int) integer {
 	f := blocks.For(t)
-	var u blocks.Unit
-	f.Unpack(&u, e, i/f.Cols)
+	u := unitOf(f, e, i/f.Cols)
 	i %= f.Cols
 	d, dmin := f.HeaderScale(u.D, u.M)
 	w := integer{q: f.Value(u.Codes[i]), scale: 1, d: float64(d), dmin: float64(dmin)}
@@ -132,6 +131,22 @@ func integerOf(t kernels.Type, e []byte, i int) integer {
 		w.scale, w.minimum = int(s[half]), int(m[half])
 	}
 	return w
+}
+
+// last is the unit that was read last: tests read element after element.
+var last struct {
+	block []byte // kept, so that no other block can have its address
+	index int
+	form  *blocks.Form
+	unit  blocks.Unit
+}
+
+func unitOf(f *blocks.Form, e []byte, i int) *blocks.Unit {
+	if last.form != f || last.index != i || &last.block[0] != &e[0] {
+		last.block, last.index, last.form = e, i, f
+		f.Unpack(&last.unit, e, i)
+	}
+	return &last.unit
 }
 
 func halfValue(h uint16) float64 {

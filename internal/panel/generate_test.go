@@ -20,7 +20,7 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 		t.Skipf("the generator's modules can't be had: %v: %s", err, out)
 	}
 	dir := t.TempDir()
-	for _, family := range []string{"float", "integer", "quantize", "attention", "elementwise", "activation", "sampling"} {
+	for _, family := range []string{"float", "integer_vnni", "integer_avx512", "integer_avxvnni", "integer_avx2", "quantize", "attention", "elementwise", "activation", "sampling"} {
 		asm, declarations := filepath.Join(dir, family+"_amd64.s"), filepath.Join(dir, family+"_amd64.go")
 		out, err := exec.CommandContext(t.Context(), "go", "run", "-C", "_gen", ".",
 			"-kernels", family, "-pkg", "panel", "-out", asm, "-stubs", declarations).CombinedOutput()

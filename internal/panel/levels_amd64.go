@@ -17,10 +17,7 @@ var avx2 = &Kernels{
 		{{4, floatF16x4AVX2}, {2, floatF16x2AVX2}, {1, floatF16x1AVX2}},
 		{{4, floatBF16x4AVX2}, {2, floatBF16x2AVX2}, {1, floatBF16x1AVX2}},
 	},
-	ints: portableInts.with(map[kernels.Type][]intKernel{
-		kernels.Q8_0: {{2, intQ8_0x2AVX2}, {1, intQ8_0x1AVX2}},
-		kernels.Q4_0: {{2, intQ4_0x2AVX2}, {1, intQ4_0x1AVX2}},
-	}),
+	ints:     intsAVX2,
 	quantize: quantizeAVX2,
 
 	soften: softenAVX2,
@@ -76,10 +73,7 @@ var avx512 = &Kernels{
 		{{8, floatF16x8AVX512}, {4, floatF16x4AVX512}, {2, floatF16x2AVX512}, {1, floatF16x1AVX512}},
 		{{8, floatBF16x8AVX512}, {4, floatBF16x4AVX512}, {2, floatBF16x2AVX512}, {1, floatBF16x1AVX512}},
 	},
-	ints: portableInts.with(map[kernels.Type][]intKernel{
-		kernels.Q8_0: {{4, intQ8_0x4AVX512}, {2, intQ8_0x2AVX512}, {1, intQ8_0x1AVX512}},
-		kernels.Q4_0: {{4, intQ4_0x4AVX512}, {2, intQ4_0x2AVX512}, {1, intQ4_0x1AVX512}},
-	}),
+	ints:     intsAVX512,
 	quantize: quantizeAVX2,
 
 	soften: softenAVX512,
@@ -128,10 +122,10 @@ var avx512 = &Kernels{
 	sumExp:       sumExpAVX512,
 }
 
-var vnni = avx512.with("avx512-vnni", portableInts.with(map[kernels.Type][]intKernel{
-	kernels.Q8_0: {{8, intQ8_0x8VNNI}, {4, intQ8_0x4VNNI}, {2, intQ8_0x2VNNI}, {1, intQ8_0x1VNNI}},
-	kernels.Q4_0: {{8, intQ4_0x8VNNI}, {4, intQ4_0x4VNNI}, {2, intQ4_0x2VNNI}, {1, intQ4_0x1VNNI}},
-}))
+var (
+	avxVNNI = avx2.with("avx-vnni", intsAVXVNNI)
+	vnni    = avx512.with("avx512-vnni", intsVNNI)
+)
 
 // with returns the level above k that has integer products of its own.
 func (k *Kernels) with(level string, ints ints) *Kernels {
@@ -140,22 +134,25 @@ func (k *Kernels) with(level string, ints ints) *Kernels {
 	return &higher
 }
 
-// supported returns the levels that this machine has, each with all that the
-// lower ones need.
+// supported returns the levels that this machine has, best first. Each has all that the
+// one before it in the list needs, but for avx-vnni: CPUs with AVX-512 may lack it.
 var supported = sync.OnceValue(func() []*Kernels {
 	levels := []*Kernels{portable}
 	for _, l := range []struct {
 		kernels  *Kernels
 		features []cpuid.FeatureID
+		optional bool
 	}{
-		{avx2, []cpuid.FeatureID{cpuid.AVX2, cpuid.FMA3, cpuid.F16C}},
-		{avx512, []cpuid.FeatureID{cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL}},
-		{vnni, []cpuid.FeatureID{cpuid.AVX512VNNI}},
+		{kernels: avx2, features: []cpuid.FeatureID{cpuid.AVX2, cpuid.FMA3, cpuid.F16C}},
+		{kernels: avxVNNI, features: []cpuid.FeatureID{cpuid.AVXVNNI}, optional: true},
+		{kernels: avx512, features: []cpuid.FeatureID{cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL}},
+		{kernels: vnni, features: []cpuid.FeatureID{cpuid.AVX512VNNI}},
 	} {
-		if !cpuid.CPU.Supports(l.features...) {
+		if cpuid.CPU.Supports(l.features...) {
+			levels = append([]*Kernels{l.kernels}, levels...)
+		} else if !l.optional {
 			break
 		}
-		levels = append([]*Kernels{l.kernels}, levels...)
 	}
 	return levels
 })

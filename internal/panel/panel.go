@@ -49,7 +49,10 @@ import (
 )
 
 //go:generate go run -C _gen . -kernels float -pkg panel -out ../float_amd64.s -stubs ../float_amd64.go
-//go:generate go run -C _gen . -kernels integer -pkg panel -out ../integer_amd64.s -stubs ../integer_amd64.go
+//go:generate go run -C _gen . -kernels integer_vnni -pkg panel -out ../integer_vnni_amd64.s -stubs ../integer_vnni_amd64.go
+//go:generate go run -C _gen . -kernels integer_avx512 -pkg panel -out ../integer_avx512_amd64.s -stubs ../integer_avx512_amd64.go
+//go:generate go run -C _gen . -kernels integer_avxvnni -pkg panel -out ../integer_avxvnni_amd64.s -stubs ../integer_avxvnni_amd64.go
+//go:generate go run -C _gen . -kernels integer_avx2 -pkg panel -out ../integer_avx2_amd64.s -stubs ../integer_avx2_amd64.go
 //go:generate go run -C _gen . -kernels quantize -pkg panel -out ../quantize_amd64.s -stubs ../quantize_amd64.go
 //go:generate go run -C _gen . -kernels attention -pkg panel -out ../attention_amd64.s -stubs ../attention_amd64.go
 //go:generate go run -C _gen . -kernels elementwise -pkg panel -out ../elementwise_amd64.s -stubs ../elementwise_amd64.go

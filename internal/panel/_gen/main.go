@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	family := flag.String("kernels", "", "float, integer, quantize, attention, elementwise, activation or sampling")
+	family := flag.String("kernels", "", "float, integer_vnni, …_avx512, …_avxvnni or …_avx2, quantize, attention, elementwise, activation or sampling")
 	flag.Parse()
 	ConstraintExpr("amd64,!noasm")
 	switch *family {
@@ -27,18 +27,8 @@ func main() {
 				float(avx2, weights, rows)
 			}
 		}
-	case "integer":
-		for _, weights := range []integer{q8, q4} {
-			for _, rows := range []int{8, 4, 2, 1} {
-				dot(weights, rows)
-			}
-			for _, rows := range []int{4, 2, 1} {
-				madd(avx512, weights, rows)
-			}
-			for _, rows := range []int{2, 1} {
-				madd(avx2, weights, rows)
-			}
-		}
+	case "integer_vnni", "integer_avx512", "integer_avxvnni", "integer_avx2":
+		products(integerLevels[*family])
 	case "quantize":
 		quantize()
 	case "attention":
@@ -91,7 +81,7 @@ func main() {
 			sumExp(w)
 		}
 	default:
-		log.Fatalf("-kernels %q: it may be float, integer, quantize, attention, elementwise, activation or sampling", *family)
+		log.Fatalf("-kernels %q: it may be float, integer_vnni, integer_avx512, integer_avxvnni, integer_avx2, quantize, attention, elementwise, activation or sampling", *family)
 	}
 	Generate()
 }

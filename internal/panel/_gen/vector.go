@@ -61,7 +61,7 @@ func (w width) load(from Mem, to reg.VecVirtual) {
 	}
 }
 
-func (w width) and(mask Mem, v reg.VecVirtual) {
+func (w width) and(mask Op, v reg.VecVirtual) {
 	if w.bytes == 64 {
 		VPANDD(mask, v, v)
 	} else {

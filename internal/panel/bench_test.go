@@ -9,35 +9,24 @@ import (
 	"testing"
 
 	"github.com/leat-dev/leat/internal/panel"
+	"github.com/leat-dev/leat/kernels"
 )
 
-// BenchmarkProduct multiplies a 2048×2048 matrix on one core. GB/s counts the
-// weights, read once for all rows of activations.
+// BenchmarkProduct multiplies by a panel that stays in the caches, on one core. GB/s
+// counts the weights, read once for all rows of activations.
 func BenchmarkProduct(b *testing.B) {
-	const size = 2048
+	const cols = 2048
 	rng := rand.New(rand.NewPCG(15, 16))
 	for _, typ := range append(floatTypes, intTypes...) {
-		packed, stride := pack(randomMatrix(rng, typ, size, size))
+		packed, stride := pack(randomMatrix(rng, typ, panel.Lanes, cols))
 		for _, level := range panel.Levels() {
-			k := kernelsOf(b, level)
-			for _, n := range []int{1, 8, 64} {
-				x, y := randomFloats(rng, n*size), make([]float32, n*size)
-				a := activations(b, n, size)
-				quantizeAll(k, a, x)
+			for _, n := range []int{1, 2, 4, 8, 16, 64} {
+				product := newProduct(b, kernelsOf(b, level), typ, n, cols)
 				b.Run(fmt.Sprintf("%v/%s/n=%d", typ, level, n), func(b *testing.B) {
 					for b.Loop() {
-						for p := range size / panel.Lanes {
-							w, to := packed[p*stride:][:stride], y[p*panel.Lanes:]
-							if typ.Quantized() {
-								k.Int(typ, w, size, a, 0, n, to, size)
-							} else {
-								k.Float(typ, w, size, x, size, n, to, size)
-							}
-						}
+						product(packed)
 					}
-					seconds := b.Elapsed().Seconds() / float64(b.N)
-					b.ReportMetric(float64(len(packed))/seconds/1e9, "GB/s")
-					b.ReportMetric(float64(2*size*size*n)/seconds/1e9, "GFLOP/s")
+					reportRates(b, stride, n*cols*panel.Lanes)
 				})
 			}
 		}
@@ -50,39 +39,49 @@ func BenchmarkStream(b *testing.B) {
 	const size, bytes = 2048, 256 << 20
 	rng := rand.New(rand.NewPCG(31, 32))
 	for _, typ := range append(floatTypes, intTypes...) {
-		matrix, stride := pack(randomMatrix(rng, typ, size, size))
+		matrix, stride := pack(randomMatrix(rng, typ, 256, size))
 		all := slices.Repeat(matrix, bytes/len(matrix))
 		panels, workers := len(all)/stride, runtime.GOMAXPROCS(0)
 		for _, level := range panel.Levels() {
-			k := kernelsOf(b, level)
 			for _, n := range []int{1, 4, 8, 16, 64} {
-				x := randomFloats(rng, n*size)
-				a := activations(b, n, size)
-				quantizeAll(k, a, x)
+				products := make([]func([]byte), workers)
+				for w := range products {
+					products[w] = newProduct(b, kernelsOf(b, level), typ, n, size)
+				}
 				b.Run(fmt.Sprintf("%v/%s/n=%d", typ, level, n), func(b *testing.B) {
 					for b.Loop() {
 						var done sync.WaitGroup
-						for w := range workers {
+						for w, product := range products {
 							done.Go(func() {
-								y := make([]float32, n*panel.Lanes)
 								for p := panels * w / workers; p < panels*(w+1)/workers; p++ {
-									if packed := all[p*stride:][:stride]; typ.Quantized() {
-										k.Int(typ, packed, size, a, 0, n, y, panel.Lanes)
-									} else {
-										k.Float(typ, packed, size, x, size, n, y, panel.Lanes)
-									}
+									product(all[p*stride:][:stride])
 								}
 							})
 						}
 						done.Wait()
 					}
-					seconds := b.Elapsed().Seconds() / float64(b.N)
-					b.ReportMetric(float64(panels*stride)/seconds/1e9, "GB/s")
-					b.ReportMetric(float64(panels*panel.Lanes*size*n)/seconds/1e9, "GMAC/s")
+					reportRates(b, panels*stride, panels*panel.Lanes*size*n)
 				})
 			}
 		}
 	}
+}
+
+// newProduct returns a function that multiplies a panel by n rows of activations.
+func newProduct(b *testing.B, k *panel.Kernels, typ kernels.Type, n, cols int) func(p []byte) {
+	x, y := randomFloats(rand.New(rand.NewPCG(15, 17)), n*cols), make([]float32, n*panel.Lanes)
+	if !typ.Quantized() {
+		return func(p []byte) { k.Float(typ, p, cols, x, cols, n, y, panel.Lanes) }
+	}
+	a := activations(b, n, cols)
+	quantizeAll(k, a, x)
+	return func(p []byte) { k.Int(typ, p, cols, a, 0, n, y, panel.Lanes) }
+}
+
+func reportRates(b *testing.B, bytes, macs int) {
+	ns := float64(b.Elapsed().Nanoseconds()) / float64(b.N)
+	b.ReportMetric(float64(bytes)/ns, "GB/s")
+	b.ReportMetric(float64(macs)/ns, "GMAC/s")
 }
 
 // BenchmarkAttention multiplies as attention does: one page of keys, then one

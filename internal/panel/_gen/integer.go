@@ -187,6 +187,7 @@ func (p *product) end() {
 
 // body adds a block, and moves on to the next.
 func (p *product) body() {
+	fetchAhead(Mem{Base: p.panel, Disp: ahead}, p.form.block())
 	for v := range 64 / p.bytes {
 		p.scaled(v)
 	}

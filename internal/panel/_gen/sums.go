@@ -37,7 +37,8 @@ func shiftLeft(shift int, v reg.VecVirtual) {
 }
 
 // dotSums uses VPDPBUSD, which adds four products of an unsigned with a signed byte to
-// each lane.
+// each lane. Where there are registers for it, the even and the odd groups are summed
+// apart, so that more additions are on their way at once.
 func (p *product) dotSums(v, from, to int) []reg.VecVirtual {
 	s := p.registers()
 	for r := range s {
@@ -49,17 +50,29 @@ func (p *product) dotSums(v, from, to int) []reg.VecVirtual {
 		VPBROADCASTD(p.x.at(r, at), s[r])
 		shiftLeft(shift, s[r])
 	}
+	sums := [2][]reg.VecVirtual{s, s}
+	if apart := p.bytes == 64 && !p.scales.halves(); apart {
+		sums[1] = p.registers()
+		for _, s := range sums[1] {
+			p.zero(s)
+		}
+	}
 	p.each(v, from, to, false, func(g int, w value) {
-		for r := range s {
+		for r, s := range sums[g%2] {
 			if p.bytes == 64 {
-				VPDPBUSD_BCST(p.x.at(r, 4*g), w.low, s[r])
+				VPDPBUSD_BCST(p.x.at(r, 4*g), w.low, s)
 				continue
 			}
 			x := p.register()
 			VPBROADCASTD(p.x.at(r, 4*g), x)
-			vexDot(x, w.low, s[r])
+			vexDot(x, w.low, s)
 		}
 	})
+	for r := range s {
+		if sums[1][r] != s[r] {
+			VPADDD(sums[1][r], s[r], s[r])
+		}
+	}
 	return s
 }
 

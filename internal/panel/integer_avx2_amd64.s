@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func intQ8_0x4AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ8_0x4AVX2(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -27,6 +27,15 @@ TEXT ·intQ8_0x4AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS Y0, 32(DI)(R9*1)
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
+	PREFETCHT0   16768(AX)
+	PREFETCHT0   16832(AX)
+	PREFETCHT0   16896(AX)
 	VMOVDQU      32(AX), Y3
 	VPSRLW       $0x04, Y3, Y7
 	VPAND        bytes0f<>+0(SB), Y3, Y3
@@ -521,7 +530,7 @@ DATA ones<>+56(SB)/8, $0x0001000100010001
 GLOBL ones<>(SB), RODATA|NOPTR, $64
 
 // func intQ8_0x2AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ8_0x2AVX2(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -537,6 +546,15 @@ TEXT ·intQ8_0x2AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS Y0, 32(SI)(DI*1)
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
+	PREFETCHT0   16768(AX)
+	PREFETCHT0   16832(AX)
+	PREFETCHT0   16896(AX)
 	VMOVDQU      32(AX), Y1
 	VPSRLW       $0x04, Y1, Y3
 	VPAND        bytes0f<>+0(SB), Y1, Y1
@@ -811,7 +829,7 @@ block:
 	RET
 
 // func intQ8_0x1AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ8_0x1AVX2(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -825,6 +843,15 @@ TEXT ·intQ8_0x1AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS Y0, 32(BX)
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
+	PREFETCHT0   16768(AX)
+	PREFETCHT0   16832(AX)
+	PREFETCHT0   16896(AX)
 	VMOVDQU      32(AX), Y0
 	VPSRLW       $0x04, Y0, Y1
 	VPAND        bytes0f<>+0(SB), Y0, Y0
@@ -999,7 +1026,7 @@ block:
 	RET
 
 // func intQ4_0x4AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ4_0x4AVX2(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -1021,6 +1048,11 @@ TEXT ·intQ4_0x4AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS Y0, 32(DI)(R9*1)
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VMOVDQU      32(AX), Y4
 	VPAND        bytes0f<>+0(SB), Y4, Y3
 	VPBROADCASTD (DX), Y0
@@ -1319,7 +1351,7 @@ block:
 	RET
 
 // func intQ4_0x2AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ4_0x2AVX2(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -1335,6 +1367,11 @@ TEXT ·intQ4_0x2AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS Y0, 32(SI)(DI*1)
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VMOVDQU      32(AX), Y2
 	VPAND        bytes0f<>+0(SB), Y2, Y1
 	VPBROADCASTD (DX), Y0
@@ -1505,7 +1542,7 @@ block:
 	RET
 
 // func intQ4_0x1AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ4_0x1AVX2(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -1519,6 +1556,11 @@ TEXT ·intQ4_0x1AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS Y0, 32(BX)
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VMOVDQU      32(AX), Y1
 	VPAND        bytes0f<>+0(SB), Y1, Y0
 	VPBROADCASTD (DX), Y2
@@ -1625,7 +1667,7 @@ block:
 	RET
 
 // func intQ4_1x4AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ4_1x4AVX2(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -1647,6 +1689,11 @@ TEXT ·intQ4_1x4AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS Y0, 32(DI)(R9*1)
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VMOVDQU      64(AX), Y4
 	VPAND        bytes0f<>+0(SB), Y4, Y3
 	VPBROADCASTD (DX), Y0
@@ -1975,7 +2022,7 @@ DATA minusEighth<>+56(SB)/8, $0xbe000000be000000
 GLOBL minusEighth<>(SB), RODATA|NOPTR, $64
 
 // func intQ4_1x2AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ4_1x2AVX2(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -1991,6 +2038,11 @@ TEXT ·intQ4_1x2AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS Y0, 32(SI)(DI*1)
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VMOVDQU      64(AX), Y2
 	VPAND        bytes0f<>+0(SB), Y2, Y1
 	VPBROADCASTD (DX), Y0
@@ -2173,7 +2225,7 @@ block:
 	RET
 
 // func intQ4_1x1AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ4_1x1AVX2(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -2187,6 +2239,11 @@ TEXT ·intQ4_1x1AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS Y0, 32(BX)
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VMOVDQU      64(AX), Y1
 	VPAND        bytes0f<>+0(SB), Y1, Y0
 	VPBROADCASTD (DX), Y2
@@ -2301,7 +2358,7 @@ block:
 	RET
 
 // func intQ5_0x4AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ5_0x4AVX2(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -2323,6 +2380,12 @@ TEXT ·intQ5_0x4AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS Y0, 32(DI)(R9*1)
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
 	VMOVDQU      32(AX), Y4
 	VMOVDQU      288(AX), Y5
 	VPAND        bytes0f<>+0(SB), Y4, Y3
@@ -2697,7 +2760,7 @@ DATA bytes10<>+56(SB)/8, $0x1010101010101010
 GLOBL bytes10<>(SB), RODATA|NOPTR, $64
 
 // func intQ5_0x2AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ5_0x2AVX2(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -2713,6 +2776,12 @@ TEXT ·intQ5_0x2AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS Y0, 32(SI)(DI*1)
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
 	VMOVDQU      32(AX), Y2
 	VMOVDQU      288(AX), Y3
 	VPAND        bytes0f<>+0(SB), Y2, Y1
@@ -2941,7 +3010,7 @@ block:
 	RET
 
 // func intQ5_0x1AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ5_0x1AVX2(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -2955,6 +3024,12 @@ TEXT ·intQ5_0x1AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS Y0, 32(BX)
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
 	VMOVDQU      32(AX), Y1
 	VMOVDQU      288(AX), Y2
 	VPAND        bytes0f<>+0(SB), Y1, Y0
@@ -3115,7 +3190,7 @@ block:
 	RET
 
 // func intQ5_1x4AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ5_1x4AVX2(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -3137,6 +3212,12 @@ TEXT ·intQ5_1x4AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS Y0, 32(DI)(R9*1)
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
 	VMOVDQU      64(AX), Y4
 	VMOVDQU      320(AX), Y5
 	VPAND        bytes0f<>+0(SB), Y4, Y3
@@ -3513,7 +3594,7 @@ block:
 	RET
 
 // func intQ5_1x2AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ5_1x2AVX2(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -3529,6 +3610,12 @@ TEXT ·intQ5_1x2AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS Y0, 32(SI)(DI*1)
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
 	VMOVDQU      64(AX), Y2
 	VMOVDQU      320(AX), Y3
 	VPAND        bytes0f<>+0(SB), Y2, Y1
@@ -3765,7 +3852,7 @@ block:
 	RET
 
 // func intQ5_1x1AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ5_1x1AVX2(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -3779,6 +3866,12 @@ TEXT ·intQ5_1x1AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS Y0, 32(BX)
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
 	VMOVDQU      64(AX), Y1
 	VMOVDQU      320(AX), Y2
 	VPAND        bytes0f<>+0(SB), Y1, Y0
@@ -3945,7 +4038,7 @@ block:
 	RET
 
 // func intQ2_Kx4AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·intQ2_Kx4AVX2(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -3973,6 +4066,9 @@ unit:
 	SUBQ R11, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
 	VMOVDQU      32(AX), Y4
 	VPAND        bytes03<>+0(SB), Y4, Y3
 	VPBROADCASTD (BX), Y0
@@ -4393,7 +4489,7 @@ DATA eighth<>+56(SB)/8, $0x3e0000003e000000
 GLOBL eighth<>(SB), RODATA|NOPTR, $64
 
 // func intQ2_Kx2AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·intQ2_Kx2AVX2(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -4415,6 +4511,9 @@ unit:
 	SUBQ R9, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
 	VMOVDQU      32(AX), Y2
 	VPAND        bytes03<>+0(SB), Y2, Y1
 	VPBROADCASTD (BX), Y0
@@ -4651,7 +4750,7 @@ block:
 	RET
 
 // func intQ2_Kx1AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·intQ2_Kx1AVX2(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -4671,6 +4770,9 @@ unit:
 	SUBQ DI, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
 	VMOVDQU      32(AX), Y1
 	VPAND        bytes03<>+0(SB), Y1, Y0
 	VPBROADCASTD (BX), Y2
@@ -4825,7 +4927,7 @@ block:
 	RET
 
 // func intQ4_Kx4AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ4_Kx4AVX2(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -4853,6 +4955,11 @@ unit:
 	SUBQ R11, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VMOVDQU      32(AX), Y4
 	VPAND        bytes0f<>+0(SB), Y4, Y3
 	VPBROADCASTD (BX), Y0
@@ -5185,7 +5292,7 @@ block:
 	RET
 
 // func intQ4_Kx2AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ4_Kx2AVX2(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -5207,6 +5314,11 @@ unit:
 	SUBQ R9, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VMOVDQU      32(AX), Y2
 	VPAND        bytes0f<>+0(SB), Y2, Y1
 	VPBROADCASTD (BX), Y0
@@ -5403,7 +5515,7 @@ block:
 	RET
 
 // func intQ4_Kx1AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ4_Kx1AVX2(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -5423,6 +5535,11 @@ unit:
 	SUBQ DI, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VMOVDQU      32(AX), Y1
 	VPAND        bytes0f<>+0(SB), Y1, Y0
 	VPBROADCASTD (BX), Y2
@@ -5551,7 +5668,7 @@ block:
 	RET
 
 // func intQ5_Kx4AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ5_Kx4AVX2(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -5579,6 +5696,12 @@ unit:
 	SUBQ R11, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
 	VMOVDQU      32(AX), Y4
 	VMOVDQU      288(AX), Y5
 	VPAND        bytes0f<>+0(SB), Y4, Y3
@@ -5969,7 +6092,7 @@ block:
 	RET
 
 // func intQ5_Kx2AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ5_Kx2AVX2(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -5991,6 +6114,12 @@ unit:
 	SUBQ R9, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
 	VMOVDQU      32(AX), Y2
 	VMOVDQU      288(AX), Y3
 	VPAND        bytes0f<>+0(SB), Y2, Y1
@@ -6241,7 +6370,7 @@ block:
 	RET
 
 // func intQ5_Kx1AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ5_Kx1AVX2(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -6261,6 +6390,12 @@ unit:
 	SUBQ DI, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
 	VMOVDQU      32(AX), Y1
 	VMOVDQU      288(AX), Y2
 	VPAND        bytes0f<>+0(SB), Y1, Y0
@@ -6441,7 +6576,7 @@ block:
 	RET
 
 // func intQ6_Kx4AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·intQ6_Kx4AVX2(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -6469,6 +6604,13 @@ unit:
 	SUBQ R11, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
+	PREFETCHT0   16768(AX)
 	VMOVDQU      32(AX), Y4
 	VMOVDQU      288(AX), Y5
 	VPAND        bytes0f<>+0(SB), Y4, Y3
@@ -6911,7 +7053,7 @@ DATA bytes30<>+56(SB)/8, $0x3030303030303030
 GLOBL bytes30<>(SB), RODATA|NOPTR, $64
 
 // func intQ6_Kx2AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·intQ6_Kx2AVX2(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -6933,6 +7075,13 @@ unit:
 	SUBQ R9, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
+	PREFETCHT0   16768(AX)
 	VMOVDQU      32(AX), Y2
 	VMOVDQU      288(AX), Y3
 	VPAND        bytes0f<>+0(SB), Y2, Y1
@@ -7201,7 +7350,7 @@ block:
 	RET
 
 // func intQ6_Kx1AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·intQ6_Kx1AVX2(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -7221,6 +7370,13 @@ unit:
 	SUBQ DI, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
+	PREFETCHT0   16768(AX)
 	VMOVDQU      32(AX), Y1
 	VMOVDQU      288(AX), Y2
 	VPAND        bytes0f<>+0(SB), Y1, Y0
@@ -7407,7 +7563,7 @@ block:
 	RET
 
 // func intLevels4x4AVX2(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intLevels4x4AVX2(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -7430,6 +7586,11 @@ TEXT ·intLevels4x4AVX2(SB), NOSPLIT, $0-96
 	VMOVUPS Y0, 32(R8)(R10*1)
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VMOVDQU        32(AX), Y8
 	VPAND          bytes0f<>+0(SB), Y8, Y0
 	VBROADCASTI128 16(DI), Y3
@@ -7936,7 +8097,7 @@ block:
 	RET
 
 // func intLevels4x2AVX2(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intLevels4x2AVX2(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -7953,6 +8114,11 @@ TEXT ·intLevels4x2AVX2(SB), NOSPLIT, $0-96
 	VMOVUPS Y0, 32(DI)(R8*1)
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VMOVDQU        32(AX), Y4
 	VPAND          bytes0f<>+0(SB), Y4, Y0
 	VBROADCASTI128 16(SI), Y1
@@ -8259,7 +8425,7 @@ block:
 	RET
 
 // func intLevels4x1AVX2(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intLevels4x1AVX2(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -8274,6 +8440,11 @@ TEXT ·intLevels4x1AVX2(SB), NOSPLIT, $0-96
 	VMOVUPS Y0, 32(SI)
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VMOVDQU        32(AX), Y2
 	VPAND          bytes0f<>+0(SB), Y2, Y3
 	VBROADCASTI128 16(BX), Y0
@@ -8480,7 +8651,7 @@ block:
 	RET
 
 // func intScaled4x4AVX2(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intScaled4x4AVX2(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -8509,6 +8680,11 @@ unit:
 	SUBQ R12, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VMOVDQU        16(AX), Y8
 	VPAND          bytes0f<>+0(SB), Y8, Y0
 	VBROADCASTI128 16(R8), Y3
@@ -9027,7 +9203,7 @@ block:
 	RET
 
 // func intScaled4x2AVX2(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intScaled4x2AVX2(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -9050,6 +9226,11 @@ unit:
 	SUBQ R10, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VMOVDQU        16(AX), Y4
 	VPAND          bytes0f<>+0(SB), Y4, Y0
 	VBROADCASTI128 16(DI), Y1
@@ -9368,7 +9549,7 @@ block:
 	RET
 
 // func intScaled4x1AVX2(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intScaled4x1AVX2(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -9389,6 +9570,11 @@ unit:
 	SUBQ R8, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VMOVDQU        16(AX), Y2
 	VPAND          bytes0f<>+0(SB), Y2, Y3
 	VBROADCASTI128 16(SI), Y0
@@ -9607,7 +9793,7 @@ block:
 	RET
 
 // func intScaled3x4AVX2(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intScaled3x4AVX2(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -9636,6 +9822,10 @@ unit:
 	SUBQ R12, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
 	VMOVDQU        16(AX), Y0
 	VMOVDQU        144(AX), Y1
 	VPAND          bytes03<>+0(SB), Y0, Y0
@@ -10238,7 +10428,7 @@ DATA bytes04<>+56(SB)/8, $0x0404040404040404
 GLOBL bytes04<>(SB), RODATA|NOPTR, $64
 
 // func intScaled3x1AVX2(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intScaled3x1AVX2(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -10259,6 +10449,10 @@ unit:
 	SUBQ R8, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
 	VMOVDQU        16(AX), Y1
 	VMOVDQU        144(AX), Y0
 	VPAND          bytes03<>+0(SB), Y1, Y2
@@ -10551,7 +10745,7 @@ block:
 	RET
 
 // func intHalves3x4AVX2(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·intHalves3x4AVX2(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -10580,6 +10774,10 @@ unit:
 	SUBQ R12, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
 	VMOVDQU        32(AX), Y0
 	VMOVDQU        160(AX), Y1
 	VPAND          bytes03<>+0(SB), Y0, Y0
@@ -11230,7 +11428,7 @@ block:
 	RET
 
 // func intHalves3x2AVX2(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·intHalves3x2AVX2(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -11253,6 +11451,10 @@ unit:
 	SUBQ R10, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
 	VMOVDQU        32(AX), Y0
 	VMOVDQU        160(AX), Y1
 	VPAND          bytes03<>+0(SB), Y0, Y0
@@ -11675,7 +11877,7 @@ block:
 	RET
 
 // func intHalves3x1AVX2(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·intHalves3x1AVX2(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -11696,6 +11898,10 @@ unit:
 	SUBQ R8, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
 	VMOVDQU        32(AX), Y1
 	VMOVDQU        160(AX), Y0
 	VPAND          bytes03<>+0(SB), Y1, Y2
@@ -12004,7 +12210,7 @@ block:
 	RET
 
 // func intMXFP4x4AVX2(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·intMXFP4x4AVX2(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -12027,6 +12233,11 @@ TEXT ·intMXFP4x4AVX2(SB), NOSPLIT, $0-96
 	VMOVUPS Y0, 32(R8)(R10*1)
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VMOVDQU        16(AX), Y4
 	VPAND          bytes0f<>+0(SB), Y4, Y0
 	VBROADCASTI128 (DI), Y3
@@ -12403,7 +12614,7 @@ DATA exponentOne<>+56(SB)/8, $0x0080000000800000
 GLOBL exponentOne<>(SB), RODATA|NOPTR, $64
 
 // func intMXFP4x2AVX2(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·intMXFP4x2AVX2(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -12420,6 +12631,11 @@ TEXT ·intMXFP4x2AVX2(SB), NOSPLIT, $0-96
 	VMOVUPS Y0, 32(DI)(R8*1)
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VMOVDQU        16(AX), Y2
 	VPAND          bytes0f<>+0(SB), Y2, Y0
 	VBROADCASTI128 (SI), Y1
@@ -12640,7 +12856,7 @@ block:
 	RET
 
 // func intMXFP4x1AVX2(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·intMXFP4x1AVX2(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -12655,6 +12871,11 @@ TEXT ·intMXFP4x1AVX2(SB), NOSPLIT, $0-96
 	VMOVUPS Y0, 32(SI)
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VMOVDQU        16(AX), Y1
 	VPAND          bytes0f<>+0(SB), Y1, Y0
 	VBROADCASTI128 (BX), Y2
@@ -12807,7 +13028,7 @@ block:
 	RET
 
 // func intNVFP4x4AVX2(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·intNVFP4x4AVX2(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -12830,6 +13051,11 @@ TEXT ·intNVFP4x4AVX2(SB), NOSPLIT, $0-96
 	VMOVUPS Y0, 32(R8)(R10*1)
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VMOVDQU        32(AX), Y4
 	VPAND          bytes0f<>+0(SB), Y4, Y0
 	VBROADCASTI128 (DI), Y3
@@ -13240,7 +13466,7 @@ DATA smallFloat<>+56(SB)/8, $0x7b0000007b000000
 GLOBL smallFloat<>(SB), RODATA|NOPTR, $64
 
 // func intNVFP4x2AVX2(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·intNVFP4x2AVX2(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -13257,6 +13483,11 @@ TEXT ·intNVFP4x2AVX2(SB), NOSPLIT, $0-96
 	VMOVUPS Y0, 32(DI)(R8*1)
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VMOVDQU        32(AX), Y2
 	VPAND          bytes0f<>+0(SB), Y2, Y0
 	VBROADCASTI128 (SI), Y1
@@ -13501,7 +13732,7 @@ block:
 	RET
 
 // func intNVFP4x1AVX2(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·intNVFP4x1AVX2(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -13516,6 +13747,11 @@ TEXT ·intNVFP4x1AVX2(SB), NOSPLIT, $0-96
 	VMOVUPS Y0, 32(SI)
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VMOVDQU        32(AX), Y1
 	VPAND          bytes0f<>+0(SB), Y1, Y0
 	VBROADCASTI128 (BX), Y2
@@ -13682,7 +13918,7 @@ block:
 	RET
 
 // func intIQ1_Sx4AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intIQ1_Sx4AVX2(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -13710,6 +13946,9 @@ unit:
 	SUBQ R11, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
 	VMOVDQU      32(AX), Y4
 	VPAND        bytes03<>+0(SB), Y4, Y3
 	VPBROADCASTD (BX), Y0
@@ -14052,7 +14291,7 @@ DATA sixtyFourth<>+56(SB)/8, $0x3c8000003c800000
 GLOBL sixtyFourth<>(SB), RODATA|NOPTR, $64
 
 // func intIQ1_Sx1AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intIQ1_Sx1AVX2(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -14072,6 +14311,9 @@ unit:
 	SUBQ DI, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
 	VMOVDQU      32(AX), Y1
 	VPAND        bytes03<>+0(SB), Y1, Y0
 	VPBROADCASTD (BX), Y2
@@ -14200,7 +14442,7 @@ block:
 	RET
 
 // func intIQ1_Mx4AVX2(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·intIQ1_Mx4AVX2(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -14229,6 +14471,10 @@ unit:
 	SUBQ R12, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
 	VMOVDQU        16(AX), Y0
 	VMOVDQU        144(AX), Y1
 	VPAND          bytes03<>+0(SB), Y0, Y0
@@ -14707,7 +14953,7 @@ block:
 	RET
 
 // func intIQ1_Mx1AVX2(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·intIQ1_Mx1AVX2(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -14728,6 +14974,10 @@ unit:
 	SUBQ R8, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
 	VMOVDQU        16(AX), Y0
 	VMOVDQU        144(AX), Y1
 	VPAND          bytes03<>+0(SB), Y0, Y0
@@ -14972,7 +15222,7 @@ block:
 	RET
 
 // func intTernaryx4AVX2(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intTernaryx4AVX2(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -15001,6 +15251,8 @@ unit:
 	SUBQ R12, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
 	VMOVDQU      (AX), Y4
 	VPAND        bytes03<>+0(SB), Y4, Y3
 	VPBROADCASTD (BX), Y0
@@ -15309,7 +15561,7 @@ block:
 	RET
 
 // func intTernaryx1AVX2(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intTernaryx1AVX2(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -15330,6 +15582,8 @@ unit:
 	SUBQ R8, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
 	VMOVDQU      (AX), Y1
 	VPAND        bytes03<>+0(SB), Y1, Y0
 	VPBROADCASTD (BX), Y2
@@ -15440,7 +15694,7 @@ block:
 	RET
 
 // func intQ1_0x4AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ1_0x4AVX2(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -15468,6 +15722,7 @@ unit:
 	SUBQ R11, DX
 
 block:
+	PREFETCHT0   16384(AX)
 	VMOVDQU      (AX), Y4
 	VPSLLW       $0x01, Y4, Y3
 	VPAND        bytes02<>+0(SB), Y3, Y3
@@ -15786,7 +16041,7 @@ DATA bytes02<>+56(SB)/8, $0x0202020202020202
 GLOBL bytes02<>(SB), RODATA|NOPTR, $64
 
 // func intQ1_0x1AVX2(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ1_0x1AVX2(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -15806,6 +16061,7 @@ unit:
 	SUBQ DI, DX
 
 block:
+	PREFETCHT0   16384(AX)
 	VMOVDQU      (AX), Y1
 	VPSLLW       $0x01, Y1, Y0
 	VPAND        bytes02<>+0(SB), Y0, Y0

@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func intQ8_0x4AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ8_0x4AVX512(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), CX
@@ -20,6 +20,15 @@ TEXT ·intQ8_0x4AVX512(SB), NOSPLIT, $0-88
 	VMOVDQU32 ones<>+0(SB), Z5
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
+	PREFETCHT0   16768(AX)
+	PREFETCHT0   16832(AX)
+	PREFETCHT0   16896(AX)
 	VMOVDQU32    32(AX), Z9
 	VPSRLW       $0x04, Z9, Z13
 	VPANDD       Z4, Z9, Z9
@@ -281,7 +290,7 @@ DATA ones<>+56(SB)/8, $0x0001000100010001
 GLOBL ones<>(SB), RODATA|NOPTR, $64
 
 // func intQ8_0x2AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ8_0x2AVX512(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), CX
@@ -293,6 +302,15 @@ TEXT ·intQ8_0x2AVX512(SB), NOSPLIT, $0-88
 	VMOVDQU32 ones<>+0(SB), Z3
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
+	PREFETCHT0   16768(AX)
+	PREFETCHT0   16832(AX)
+	PREFETCHT0   16896(AX)
 	VMOVDQU32    32(AX), Z5
 	VPSRLW       $0x04, Z5, Z7
 	VPANDD       Z2, Z5, Z5
@@ -435,7 +453,7 @@ block:
 	RET
 
 // func intQ8_0x1AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ8_0x1AVX512(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), CX
@@ -446,6 +464,15 @@ TEXT ·intQ8_0x1AVX512(SB), NOSPLIT, $0-88
 	VMOVDQU32 ones<>+0(SB), Z2
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
+	PREFETCHT0   16768(AX)
+	PREFETCHT0   16832(AX)
+	PREFETCHT0   16896(AX)
 	VMOVDQU32    32(AX), Z3
 	VPSRLW       $0x04, Z3, Z4
 	VPANDD       Z1, Z3, Z3
@@ -539,7 +566,7 @@ block:
 	RET
 
 // func intQ4_0x4AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ4_0x4AVX512(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), CX
@@ -554,6 +581,11 @@ TEXT ·intQ4_0x4AVX512(SB), NOSPLIT, $0-88
 	VMOVDQU32 ones<>+0(SB), Z5
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VMOVDQU32    32(AX), Z10
 	VPANDD       Z4, Z10, Z9
 	VPBROADCASTD (DX), Z6
@@ -707,7 +739,7 @@ block:
 	RET
 
 // func intQ4_0x2AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ4_0x2AVX512(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), CX
@@ -719,6 +751,11 @@ TEXT ·intQ4_0x2AVX512(SB), NOSPLIT, $0-88
 	VMOVDQU32 ones<>+0(SB), Z3
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VMOVDQU32    32(AX), Z6
 	VPANDD       Z2, Z6, Z5
 	VPBROADCASTD (DX), Z4
@@ -809,7 +846,7 @@ block:
 	RET
 
 // func intQ4_0x1AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ4_0x1AVX512(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), CX
@@ -820,6 +857,11 @@ TEXT ·intQ4_0x1AVX512(SB), NOSPLIT, $0-88
 	VMOVDQU32 ones<>+0(SB), Z2
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VMOVDQU32    32(AX), Z4
 	VPANDD       Z1, Z4, Z3
 	VPBROADCASTD (DX), Z5
@@ -879,7 +921,7 @@ block:
 	RET
 
 // func intQ4_1x4AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ4_1x4AVX512(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), CX
@@ -894,6 +936,11 @@ TEXT ·intQ4_1x4AVX512(SB), NOSPLIT, $0-88
 	VMOVDQU32 ones<>+0(SB), Z5
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VMOVDQU32      64(AX), Z10
 	VPANDD         Z4, Z10, Z9
 	VPBROADCASTD   (DX), Z6
@@ -1063,7 +1110,7 @@ DATA minusEighth<>+56(SB)/8, $0xbe000000be000000
 GLOBL minusEighth<>(SB), RODATA|NOPTR, $64
 
 // func intQ4_1x2AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ4_1x2AVX512(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), CX
@@ -1075,6 +1122,11 @@ TEXT ·intQ4_1x2AVX512(SB), NOSPLIT, $0-88
 	VMOVDQU32 ones<>+0(SB), Z3
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VMOVDQU32      64(AX), Z6
 	VPANDD         Z2, Z6, Z5
 	VPBROADCASTD   (DX), Z4
@@ -1169,7 +1221,7 @@ block:
 	RET
 
 // func intQ4_1x1AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ4_1x1AVX512(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), CX
@@ -1180,6 +1232,11 @@ TEXT ·intQ4_1x1AVX512(SB), NOSPLIT, $0-88
 	VMOVDQU32 ones<>+0(SB), Z2
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VMOVDQU32      64(AX), Z4
 	VPANDD         Z1, Z4, Z3
 	VPBROADCASTD   (DX), Z5
@@ -1242,7 +1299,7 @@ block:
 	RET
 
 // func intQ5_0x4AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ5_0x4AVX512(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), CX
@@ -1258,6 +1315,12 @@ TEXT ·intQ5_0x4AVX512(SB), NOSPLIT, $0-88
 	VMOVDQU32 ones<>+0(SB), Z6
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
 	VMOVDQU32    32(AX), Z11
 	VMOVDQU32    288(AX), Z12
 	VPANDD       Z4, Z11, Z10
@@ -1446,7 +1509,7 @@ DATA bytes10<>+56(SB)/8, $0x1010101010101010
 GLOBL bytes10<>(SB), RODATA|NOPTR, $64
 
 // func intQ5_0x2AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ5_0x2AVX512(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), CX
@@ -1459,6 +1522,12 @@ TEXT ·intQ5_0x2AVX512(SB), NOSPLIT, $0-88
 	VMOVDQU32 ones<>+0(SB), Z4
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
 	VMOVDQU32    32(AX), Z7
 	VMOVDQU32    288(AX), Z8
 	VPANDD       Z2, Z7, Z6
@@ -1570,7 +1639,7 @@ block:
 	RET
 
 // func intQ5_0x1AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ5_0x1AVX512(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), CX
@@ -1582,6 +1651,12 @@ TEXT ·intQ5_0x1AVX512(SB), NOSPLIT, $0-88
 	VMOVDQU32 ones<>+0(SB), Z3
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
 	VMOVDQU32    32(AX), Z5
 	VMOVDQU32    288(AX), Z6
 	VPANDD       Z1, Z5, Z4
@@ -1660,7 +1735,7 @@ block:
 	RET
 
 // func intQ5_1x4AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ5_1x4AVX512(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), CX
@@ -1676,6 +1751,12 @@ TEXT ·intQ5_1x4AVX512(SB), NOSPLIT, $0-88
 	VMOVDQU32 ones<>+0(SB), Z6
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
+	PREFETCHT0     16704(AX)
 	VMOVDQU32      64(AX), Z11
 	VMOVDQU32      320(AX), Z12
 	VPANDD         Z4, Z11, Z10
@@ -1856,7 +1937,7 @@ block:
 	RET
 
 // func intQ5_1x2AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ5_1x2AVX512(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), CX
@@ -1869,6 +1950,12 @@ TEXT ·intQ5_1x2AVX512(SB), NOSPLIT, $0-88
 	VMOVDQU32 ones<>+0(SB), Z4
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
+	PREFETCHT0     16704(AX)
 	VMOVDQU32      64(AX), Z7
 	VMOVDQU32      320(AX), Z8
 	VPANDD         Z2, Z7, Z6
@@ -1982,7 +2069,7 @@ block:
 	RET
 
 // func intQ5_1x1AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ5_1x1AVX512(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), CX
@@ -1994,6 +2081,12 @@ TEXT ·intQ5_1x1AVX512(SB), NOSPLIT, $0-88
 	VMOVDQU32 ones<>+0(SB), Z3
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
+	PREFETCHT0     16704(AX)
 	VMOVDQU32      64(AX), Z5
 	VMOVDQU32      320(AX), Z6
 	VPANDD         Z1, Z5, Z4
@@ -2074,7 +2167,7 @@ block:
 	RET
 
 // func intQ2_Kx4AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ2_Kx4AVX512(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -2095,6 +2188,9 @@ unit:
 	SUBQ R8, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
 	VMOVDQU32      32(AX), Z10
 	VPANDD         Z4, Z10, Z9
 	VPBROADCASTD   (BX), Z6
@@ -2312,7 +2408,7 @@ DATA eighth<>+56(SB)/8, $0x3e0000003e000000
 GLOBL eighth<>(SB), RODATA|NOPTR, $64
 
 // func intQ2_Kx2AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ2_Kx2AVX512(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -2330,6 +2426,9 @@ unit:
 	SUBQ DI, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
 	VMOVDQU32      32(AX), Z6
 	VPANDD         Z2, Z6, Z5
 	VPBROADCASTD   (BX), Z4
@@ -2450,7 +2549,7 @@ block:
 	RET
 
 // func intQ2_Kx1AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ2_Kx1AVX512(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -2467,6 +2566,9 @@ unit:
 	SUBQ SI, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
 	VMOVDQU32      32(AX), Z4
 	VPANDD         Z1, Z4, Z3
 	VPBROADCASTD   (BX), Z5
@@ -2549,7 +2651,7 @@ block:
 	RET
 
 // func intQ4_Kx4AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ4_Kx4AVX512(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -2570,6 +2672,11 @@ unit:
 	SUBQ R8, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VMOVDQU32      32(AX), Z10
 	VPANDD         Z4, Z10, Z9
 	VPBROADCASTD   (BX), Z6
@@ -2737,7 +2844,7 @@ block:
 	RET
 
 // func intQ4_Kx2AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ4_Kx2AVX512(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -2755,6 +2862,11 @@ unit:
 	SUBQ DI, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VMOVDQU32      32(AX), Z6
 	VPANDD         Z2, Z6, Z5
 	VPBROADCASTD   (BX), Z4
@@ -2857,7 +2969,7 @@ block:
 	RET
 
 // func intQ4_Kx1AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ4_Kx1AVX512(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -2874,6 +2986,11 @@ unit:
 	SUBQ SI, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VMOVDQU32      32(AX), Z4
 	VPANDD         Z1, Z4, Z3
 	VPBROADCASTD   (BX), Z5
@@ -2944,7 +3061,7 @@ block:
 	RET
 
 // func intQ5_Kx4AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ5_Kx4AVX512(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -2966,6 +3083,12 @@ unit:
 	SUBQ R8, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
+	PREFETCHT0     16704(AX)
 	VMOVDQU32      32(AX), Z11
 	VMOVDQU32      288(AX), Z12
 	VPANDD         Z4, Z11, Z10
@@ -3154,7 +3277,7 @@ block:
 	RET
 
 // func intQ5_Kx2AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ5_Kx2AVX512(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -3173,6 +3296,12 @@ unit:
 	SUBQ DI, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
+	PREFETCHT0     16704(AX)
 	VMOVDQU32      32(AX), Z7
 	VMOVDQU32      288(AX), Z8
 	VPANDD         Z2, Z7, Z6
@@ -3294,7 +3423,7 @@ block:
 	RET
 
 // func intQ5_Kx1AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ5_Kx1AVX512(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -3312,6 +3441,12 @@ unit:
 	SUBQ SI, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
+	PREFETCHT0     16704(AX)
 	VMOVDQU32      32(AX), Z5
 	VMOVDQU32      288(AX), Z6
 	VPANDD         Z1, Z5, Z4
@@ -3400,7 +3535,7 @@ block:
 	RET
 
 // func intQ6_Kx4AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ6_Kx4AVX512(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -3422,6 +3557,13 @@ unit:
 	SUBQ R8, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
+	PREFETCHT0   16768(AX)
 	VMOVDQU32    32(AX), Z11
 	VMOVDQU32    288(AX), Z12
 	VPANDD       Z4, Z11, Z10
@@ -3645,7 +3787,7 @@ DATA bytes30<>+56(SB)/8, $0x3030303030303030
 GLOBL bytes30<>(SB), RODATA|NOPTR, $64
 
 // func intQ6_Kx2AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ6_Kx2AVX512(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -3664,6 +3806,13 @@ unit:
 	SUBQ DI, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
+	PREFETCHT0   16768(AX)
 	VMOVDQU32    32(AX), Z7
 	VMOVDQU32    288(AX), Z8
 	VPANDD       Z2, Z7, Z6
@@ -3796,7 +3945,7 @@ block:
 	RET
 
 // func intQ6_Kx1AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ6_Kx1AVX512(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -3814,6 +3963,13 @@ unit:
 	SUBQ SI, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
+	PREFETCHT0   16768(AX)
 	VMOVDQU32    32(AX), Z5
 	VMOVDQU32    288(AX), Z6
 	VPANDD       Z1, Z5, Z4
@@ -3906,7 +4062,7 @@ block:
 	RET
 
 // func intLevels4x4AVX512(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intLevels4x4AVX512(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), CX
@@ -3924,6 +4080,11 @@ TEXT ·intLevels4x4AVX512(SB), NOSPLIT, $0-96
 	VBROADCASTI32X4 32(DI), Z7
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VMOVDQU32    32(AX), Z16
 	VPANDD       Z4, Z16, Z8
 	VPSHUFB      Z8, Z6, Z11
@@ -4165,7 +4326,7 @@ block:
 	RET
 
 // func intLevels4x2AVX512(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intLevels4x2AVX512(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), CX
@@ -4180,6 +4341,11 @@ TEXT ·intLevels4x2AVX512(SB), NOSPLIT, $0-96
 	VBROADCASTI32X4 32(SI), Z5
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VMOVDQU32    32(AX), Z10
 	VPANDD       Z2, Z10, Z6
 	VPSHUFB      Z6, Z4, Z7
@@ -4322,7 +4488,7 @@ block:
 	RET
 
 // func intLevels4x1AVX512(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intLevels4x1AVX512(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), CX
@@ -4336,6 +4502,11 @@ TEXT ·intLevels4x1AVX512(SB), NOSPLIT, $0-96
 	VBROADCASTI32X4 32(BX), Z4
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VMOVDQU32    32(AX), Z7
 	VPANDD       Z1, Z7, Z6
 	VPSHUFB      Z6, Z3, Z5
@@ -4429,7 +4600,7 @@ block:
 	RET
 
 // func intScaled4x4AVX512(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intScaled4x4AVX512(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), DX
@@ -4453,6 +4624,11 @@ unit:
 	SUBQ R9, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VMOVDQU32    16(AX), Z16
 	VPANDD       Z4, Z16, Z8
 	VPSHUFB      Z8, Z6, Z11
@@ -4700,7 +4876,7 @@ block:
 	RET
 
 // func intScaled4x2AVX512(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intScaled4x2AVX512(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), DX
@@ -4721,6 +4897,11 @@ unit:
 	SUBQ R8, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VMOVDQU32    16(AX), Z10
 	VPANDD       Z2, Z10, Z6
 	VPSHUFB      Z6, Z4, Z7
@@ -4869,7 +5050,7 @@ block:
 	RET
 
 // func intScaled4x1AVX512(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intScaled4x1AVX512(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), DX
@@ -4889,6 +5070,11 @@ unit:
 	SUBQ DI, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VMOVDQU32    16(AX), Z7
 	VPANDD       Z1, Z7, Z6
 	VPSHUFB      Z6, Z3, Z5
@@ -4988,7 +5174,7 @@ block:
 	RET
 
 // func intScaled3x4AVX512(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intScaled3x4AVX512(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), DX
@@ -5013,6 +5199,10 @@ unit:
 	SUBQ R9, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
 	VMOVDQU32    16(AX), Z17
 	VMOVDQU32    144(AX), Z18
 	VPANDD       Z4, Z17, Z9
@@ -5286,7 +5476,7 @@ DATA bytes04<>+56(SB)/8, $0x0404040404040404
 GLOBL bytes04<>(SB), RODATA|NOPTR, $64
 
 // func intScaled3x1AVX512(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intScaled3x1AVX512(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), DX
@@ -5307,6 +5497,10 @@ unit:
 	SUBQ DI, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
 	VMOVDQU32    16(AX), Z8
 	VMOVDQU32    144(AX), Z9
 	VPANDD       Z1, Z8, Z7
@@ -5422,7 +5616,7 @@ block:
 	RET
 
 // func intHalves3x4AVX512(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intHalves3x4AVX512(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), DX
@@ -5447,6 +5641,10 @@ unit:
 	SUBQ R9, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
 	VMOVDQU32    32(AX), Z17
 	VMOVDQU32    160(AX), Z18
 	VPANDD       Z4, Z17, Z9
@@ -5740,7 +5938,7 @@ block:
 	RET
 
 // func intHalves3x2AVX512(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intHalves3x2AVX512(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), DX
@@ -5762,6 +5960,10 @@ unit:
 	SUBQ R8, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
 	VMOVDQU32    32(AX), Z11
 	VMOVDQU32    160(AX), Z12
 	VPANDD       Z2, Z11, Z7
@@ -5942,7 +6144,7 @@ block:
 	RET
 
 // func intHalves3x1AVX512(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intHalves3x1AVX512(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), DX
@@ -5963,6 +6165,10 @@ unit:
 	SUBQ DI, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
 	VMOVDQU32    32(AX), Z8
 	VMOVDQU32    160(AX), Z9
 	VPANDD       Z1, Z8, Z7
@@ -6087,7 +6293,7 @@ block:
 	RET
 
 // func intMXFP4x4AVX512(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intMXFP4x4AVX512(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), CX
@@ -6104,6 +6310,11 @@ TEXT ·intMXFP4x4AVX512(SB), NOSPLIT, $0-96
 	VBROADCASTI32X4 (DI), Z6
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VMOVDQU32    16(AX), Z11
 	VPANDD       Z4, Z11, Z7
 	VPSHUFB      Z7, Z6, Z10
@@ -6298,7 +6509,7 @@ DATA exponentOne<>+56(SB)/8, $0x0080000000800000
 GLOBL exponentOne<>(SB), RODATA|NOPTR, $64
 
 // func intMXFP4x2AVX512(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intMXFP4x2AVX512(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), CX
@@ -6312,6 +6523,11 @@ TEXT ·intMXFP4x2AVX512(SB), NOSPLIT, $0-96
 	VBROADCASTI32X4 (SI), Z4
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VMOVDQU32    16(AX), Z7
 	VPANDD       Z2, Z7, Z5
 	VPSHUFB      Z5, Z4, Z6
@@ -6419,7 +6635,7 @@ block:
 	RET
 
 // func intMXFP4x1AVX512(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intMXFP4x1AVX512(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), CX
@@ -6432,6 +6648,11 @@ TEXT ·intMXFP4x1AVX512(SB), NOSPLIT, $0-96
 	VBROADCASTI32X4 (BX), Z3
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VMOVDQU32    16(AX), Z5
 	VPANDD       Z1, Z5, Z4
 	VPSHUFB      Z4, Z3, Z4
@@ -6506,7 +6727,7 @@ block:
 	RET
 
 // func intNVFP4x4AVX512(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intNVFP4x4AVX512(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), CX
@@ -6523,6 +6744,11 @@ TEXT ·intNVFP4x4AVX512(SB), NOSPLIT, $0-96
 	VBROADCASTI32X4 (DI), Z6
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VMOVDQU32    32(AX), Z11
 	VPANDD       Z4, Z11, Z7
 	VPSHUFB      Z7, Z6, Z10
@@ -6729,7 +6955,7 @@ DATA smallFloat<>+56(SB)/8, $0x7b0000007b000000
 GLOBL smallFloat<>(SB), RODATA|NOPTR, $64
 
 // func intNVFP4x2AVX512(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intNVFP4x2AVX512(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), CX
@@ -6743,6 +6969,11 @@ TEXT ·intNVFP4x2AVX512(SB), NOSPLIT, $0-96
 	VBROADCASTI32X4 (SI), Z4
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VMOVDQU32    32(AX), Z7
 	VPANDD       Z2, Z7, Z5
 	VPSHUFB      Z5, Z4, Z6
@@ -6862,7 +7093,7 @@ block:
 	RET
 
 // func intNVFP4x1AVX512(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intNVFP4x1AVX512(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), CX
@@ -6875,6 +7106,11 @@ TEXT ·intNVFP4x1AVX512(SB), NOSPLIT, $0-96
 	VBROADCASTI32X4 (BX), Z3
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VMOVDQU32    32(AX), Z5
 	VPANDD       Z1, Z5, Z4
 	VPSHUFB      Z4, Z3, Z4
@@ -6956,7 +7192,7 @@ block:
 	RET
 
 // func intIQ1_Sx4AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intIQ1_Sx4AVX512(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -6977,6 +7213,9 @@ unit:
 	SUBQ R8, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
 	VMOVDQU32      32(AX), Z10
 	VPANDD         Z4, Z10, Z9
 	VPBROADCASTD   (BX), Z6
@@ -7154,7 +7393,7 @@ DATA sixtyFourth<>+56(SB)/8, $0x3c8000003c800000
 GLOBL sixtyFourth<>(SB), RODATA|NOPTR, $64
 
 // func intIQ1_Sx1AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intIQ1_Sx1AVX512(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -7171,6 +7410,9 @@ unit:
 	SUBQ SI, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
 	VMOVDQU32      32(AX), Z4
 	VPANDD         Z1, Z4, Z3
 	VPBROADCASTD   (BX), Z5
@@ -7241,7 +7483,7 @@ block:
 	RET
 
 // func intIQ1_Mx4AVX512(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intIQ1_Mx4AVX512(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), DX
@@ -7265,6 +7507,10 @@ unit:
 	SUBQ R9, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
 	VMOVDQU32    16(AX), Z12
 	VMOVDQU32    144(AX), Z13
 	VPANDD       Z4, Z12, Z8
@@ -7480,7 +7726,7 @@ block:
 	RET
 
 // func intIQ1_Mx1AVX512(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intIQ1_Mx1AVX512(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), DX
@@ -7500,6 +7746,10 @@ unit:
 	SUBQ DI, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
 	VMOVDQU32    16(AX), Z6
 	VMOVDQU32    144(AX), Z7
 	VPANDD       Z1, Z6, Z5
@@ -7600,7 +7850,7 @@ block:
 	RET
 
 // func intTernaryx4AVX512(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intTernaryx4AVX512(SB), NOSPLIT, $0-96
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -7622,6 +7872,8 @@ unit:
 	SUBQ R9, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
 	VMOVDQU32    (AX), Z10
 	VPANDD       Z4, Z10, Z9
 	VPBROADCASTD (BX), Z6
@@ -7781,7 +8033,7 @@ block:
 	RET
 
 // func intTernaryx1AVX512(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intTernaryx1AVX512(SB), NOSPLIT, $0-96
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -7799,6 +8051,8 @@ unit:
 	SUBQ DI, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
 	VMOVDQU32    (AX), Z4
 	VPANDD       Z1, Z4, Z3
 	VPBROADCASTD (BX), Z5
@@ -7861,7 +8115,7 @@ block:
 	RET
 
 // func intQ1_0x4AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ1_0x4AVX512(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -7882,6 +8136,7 @@ unit:
 	SUBQ R8, DX
 
 block:
+	PREFETCHT0   16384(AX)
 	VMOVDQU32    (AX), Z10
 	VPSLLW       $0x01, Z10, Z9
 	VPANDD       Z4, Z9, Z9
@@ -8051,7 +8306,7 @@ DATA bytes02<>+56(SB)/8, $0x0202020202020202
 GLOBL bytes02<>(SB), RODATA|NOPTR, $64
 
 // func intQ1_0x1AVX512(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·intQ1_0x1AVX512(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -8068,6 +8323,7 @@ unit:
 	SUBQ SI, DX
 
 block:
+	PREFETCHT0   16384(AX)
 	VMOVDQU32    (AX), Z4
 	VPSLLW       $0x01, Z4, Z3
 	VPANDD       Z1, Z3, Z3

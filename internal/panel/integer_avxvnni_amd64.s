@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func intQ8_0x4AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ8_0x4AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -27,6 +27,15 @@ TEXT ·intQ8_0x4AVXVNNI(SB), NOSPLIT, $0-88
 	VMOVUPS Y0, 32(DI)(R9*1)
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
+	PREFETCHT0   16768(AX)
+	PREFETCHT0   16832(AX)
+	PREFETCHT0   16896(AX)
 	VPBROADCASTD 36(DX), Y0
 	VPSLLD       $0x04, Y0, Y0
 	VPBROADCASTD 36(DX)(BX*1), Y1
@@ -245,7 +254,7 @@ block:
 	RET
 
 // func intQ8_0x2AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ8_0x2AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -261,6 +270,15 @@ TEXT ·intQ8_0x2AVXVNNI(SB), NOSPLIT, $0-88
 	VMOVUPS Y0, 32(SI)(DI*1)
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
+	PREFETCHT0   16768(AX)
+	PREFETCHT0   16832(AX)
+	PREFETCHT0   16896(AX)
 	VPBROADCASTD 36(DX), Y0
 	VPSLLD       $0x04, Y0, Y0
 	VPBROADCASTD 36(DX)(BX*1), Y1
@@ -383,7 +401,7 @@ block:
 	RET
 
 // func intQ8_0x1AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ8_0x1AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -397,6 +415,15 @@ TEXT ·intQ8_0x1AVXVNNI(SB), NOSPLIT, $0-88
 	VMOVUPS Y0, 32(BX)
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
+	PREFETCHT0   16768(AX)
+	PREFETCHT0   16832(AX)
+	PREFETCHT0   16896(AX)
 	VPBROADCASTD 36(DX), Y0
 	VPSLLD       $0x04, Y0, Y0
 	VMOVDQU      32(AX), Y1
@@ -471,7 +498,7 @@ block:
 	RET
 
 // func intQ4_0x4AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ4_0x4AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -493,6 +520,11 @@ TEXT ·intQ4_0x4AVXVNNI(SB), NOSPLIT, $0-88
 	VMOVUPS Y0, 32(DI)(R9*1)
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VPBROADCASTD 36(DX), Y0
 	VPBROADCASTD 36(DX)(BX*1), Y1
 	VPBROADCASTD 36(DX)(BX*2), Y2
@@ -729,7 +761,7 @@ DATA bytes0f<>+56(SB)/8, $0x0f0f0f0f0f0f0f0f
 GLOBL bytes0f<>(SB), RODATA|NOPTR, $64
 
 // func intQ4_0x2AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ4_0x2AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -745,6 +777,11 @@ TEXT ·intQ4_0x2AVXVNNI(SB), NOSPLIT, $0-88
 	VMOVUPS Y0, 32(SI)(DI*1)
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VPBROADCASTD 36(DX), Y0
 	VPBROADCASTD 36(DX)(BX*1), Y1
 	VMOVDQU      32(AX), Y2
@@ -879,7 +916,7 @@ block:
 	RET
 
 // func intQ4_0x1AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ4_0x1AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -893,6 +930,11 @@ TEXT ·intQ4_0x1AVXVNNI(SB), NOSPLIT, $0-88
 	VMOVUPS Y0, 32(BX)
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VPBROADCASTD 36(DX), Y0
 	VMOVDQU      32(AX), Y1
 	VPAND        bytes0f<>+0(SB), Y1, Y2
@@ -981,7 +1023,7 @@ block:
 	RET
 
 // func intQ4_1x4AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ4_1x4AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -1003,6 +1045,11 @@ TEXT ·intQ4_1x4AVXVNNI(SB), NOSPLIT, $0-88
 	VMOVUPS Y0, 32(DI)(R9*1)
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VPXOR        Y0, Y0, Y0
 	VPXOR        Y1, Y1, Y1
 	VPXOR        Y2, Y2, Y2
@@ -1275,7 +1322,7 @@ DATA minusEighth<>+56(SB)/8, $0xbe000000be000000
 GLOBL minusEighth<>(SB), RODATA|NOPTR, $64
 
 // func intQ4_1x2AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ4_1x2AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -1291,6 +1338,11 @@ TEXT ·intQ4_1x2AVXVNNI(SB), NOSPLIT, $0-88
 	VMOVUPS Y0, 32(SI)(DI*1)
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VPXOR        Y0, Y0, Y0
 	VPXOR        Y1, Y1, Y1
 	VMOVDQU      64(AX), Y2
@@ -1445,7 +1497,7 @@ block:
 	RET
 
 // func intQ4_1x1AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ4_1x1AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -1459,6 +1511,11 @@ TEXT ·intQ4_1x1AVXVNNI(SB), NOSPLIT, $0-88
 	VMOVUPS Y0, 32(BX)
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VPXOR        Y0, Y0, Y0
 	VMOVDQU      64(AX), Y1
 	VPAND        bytes0f<>+0(SB), Y1, Y2
@@ -1559,7 +1616,7 @@ block:
 	RET
 
 // func intQ5_0x4AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ5_0x4AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -1581,6 +1638,12 @@ TEXT ·intQ5_0x4AVXVNNI(SB), NOSPLIT, $0-88
 	VMOVUPS Y0, 32(DI)(R9*1)
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
 	VPBROADCASTD 36(DX), Y0
 	VPSLLD       $0x01, Y0, Y0
 	VPBROADCASTD 36(DX)(BX*1), Y1
@@ -1873,7 +1936,7 @@ DATA bytes10<>+56(SB)/8, $0x1010101010101010
 GLOBL bytes10<>(SB), RODATA|NOPTR, $64
 
 // func intQ5_0x2AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ5_0x2AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -1889,6 +1952,12 @@ TEXT ·intQ5_0x2AVXVNNI(SB), NOSPLIT, $0-88
 	VMOVUPS Y0, 32(SI)(DI*1)
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
 	VPBROADCASTD 36(DX), Y0
 	VPSLLD       $0x01, Y0, Y0
 	VPBROADCASTD 36(DX)(BX*1), Y1
@@ -2075,7 +2144,7 @@ block:
 	RET
 
 // func intQ5_0x1AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ5_0x1AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -2089,6 +2158,12 @@ TEXT ·intQ5_0x1AVXVNNI(SB), NOSPLIT, $0-88
 	VMOVUPS Y0, 32(BX)
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
 	VPBROADCASTD 36(DX), Y0
 	VPSLLD       $0x01, Y0, Y0
 	VMOVDQU      32(AX), Y1
@@ -2227,7 +2302,7 @@ block:
 	RET
 
 // func intQ5_1x4AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ5_1x4AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -2249,6 +2324,12 @@ TEXT ·intQ5_1x4AVXVNNI(SB), NOSPLIT, $0-88
 	VMOVUPS Y0, 32(DI)(R9*1)
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
 	VPXOR        Y0, Y0, Y0
 	VPXOR        Y1, Y1, Y1
 	VPXOR        Y2, Y2, Y2
@@ -2559,7 +2640,7 @@ block:
 	RET
 
 // func intQ5_1x2AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ5_1x2AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -2575,6 +2656,12 @@ TEXT ·intQ5_1x2AVXVNNI(SB), NOSPLIT, $0-88
 	VMOVUPS Y0, 32(SI)(DI*1)
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
 	VPXOR        Y0, Y0, Y0
 	VPXOR        Y1, Y1, Y1
 	VMOVDQU      64(AX), Y2
@@ -2777,7 +2864,7 @@ block:
 	RET
 
 // func intQ5_1x1AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ5_1x1AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -2791,6 +2878,12 @@ TEXT ·intQ5_1x1AVXVNNI(SB), NOSPLIT, $0-88
 	VMOVUPS Y0, 32(BX)
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
 	VPXOR        Y0, Y0, Y0
 	VMOVDQU      64(AX), Y1
 	VMOVDQU      320(AX), Y2
@@ -2939,7 +3032,7 @@ block:
 	RET
 
 // func intQ2_Kx4AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·intQ2_Kx4AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -2967,6 +3060,9 @@ unit:
 	SUBQ R11, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
 	VPXOR        Y0, Y0, Y0
 	VPXOR        Y1, Y1, Y1
 	VPXOR        Y2, Y2, Y2
@@ -3339,7 +3435,7 @@ DATA eighth<>+56(SB)/8, $0x3e0000003e000000
 GLOBL eighth<>(SB), RODATA|NOPTR, $64
 
 // func intQ2_Kx2AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·intQ2_Kx2AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -3361,6 +3457,9 @@ unit:
 	SUBQ R9, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
 	VPXOR        Y0, Y0, Y0
 	VPXOR        Y1, Y1, Y1
 	VMOVDQU      32(AX), Y2
@@ -3573,7 +3672,7 @@ block:
 	RET
 
 // func intQ2_Kx1AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·intQ2_Kx1AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -3593,6 +3692,9 @@ unit:
 	SUBQ DI, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
 	VPXOR        Y0, Y0, Y0
 	VMOVDQU      32(AX), Y1
 	VPAND        bytes03<>+0(SB), Y1, Y2
@@ -3735,7 +3837,7 @@ block:
 	RET
 
 // func intQ4_Kx4AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ4_Kx4AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -3763,6 +3865,11 @@ unit:
 	SUBQ R11, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VPXOR        Y0, Y0, Y0
 	VPXOR        Y1, Y1, Y1
 	VPXOR        Y2, Y2, Y2
@@ -4039,7 +4146,7 @@ block:
 	RET
 
 // func intQ4_Kx2AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ4_Kx2AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -4061,6 +4168,11 @@ unit:
 	SUBQ R9, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VPXOR        Y0, Y0, Y0
 	VPXOR        Y1, Y1, Y1
 	VMOVDQU      32(AX), Y2
@@ -4229,7 +4341,7 @@ block:
 	RET
 
 // func intQ4_Kx1AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ4_Kx1AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -4249,6 +4361,11 @@ unit:
 	SUBQ DI, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
 	VPXOR        Y0, Y0, Y0
 	VMOVDQU      32(AX), Y1
 	VPAND        bytes0f<>+0(SB), Y1, Y2
@@ -4363,7 +4480,7 @@ block:
 	RET
 
 // func intQ5_Kx4AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ5_Kx4AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -4391,6 +4508,12 @@ unit:
 	SUBQ R11, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
 	VPXOR        Y0, Y0, Y0
 	VPXOR        Y1, Y1, Y1
 	VPXOR        Y2, Y2, Y2
@@ -4715,7 +4838,7 @@ block:
 	RET
 
 // func intQ5_Kx2AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ5_Kx2AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -4737,6 +4860,12 @@ unit:
 	SUBQ R9, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
 	VPXOR        Y0, Y0, Y0
 	VPXOR        Y1, Y1, Y1
 	VMOVDQU      32(AX), Y2
@@ -4953,7 +5082,7 @@ block:
 	RET
 
 // func intQ5_Kx1AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ5_Kx1AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -4973,6 +5102,12 @@ unit:
 	SUBQ DI, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
 	VPXOR        Y0, Y0, Y0
 	VMOVDQU      32(AX), Y1
 	VMOVDQU      288(AX), Y2
@@ -5135,7 +5270,7 @@ block:
 	RET
 
 // func intQ6_Kx4AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·intQ6_Kx4AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -5163,6 +5298,13 @@ unit:
 	SUBQ R11, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
+	PREFETCHT0   16768(AX)
 	VPBROADCASTD 40(BX), Y0
 	VPSLLD       $0x02, Y0, Y0
 	VPBROADCASTD 40(BX)(SI*1), Y1
@@ -5505,7 +5647,7 @@ DATA bytes30<>+56(SB)/8, $0x3030303030303030
 GLOBL bytes30<>(SB), RODATA|NOPTR, $64
 
 // func intQ6_Kx2AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·intQ6_Kx2AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -5527,6 +5669,13 @@ unit:
 	SUBQ R9, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
+	PREFETCHT0   16768(AX)
 	VPBROADCASTD 40(BX), Y0
 	VPSLLD       $0x02, Y0, Y0
 	VPBROADCASTD 40(BX)(SI*1), Y1
@@ -5743,7 +5892,7 @@ block:
 	RET
 
 // func intQ6_Kx1AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·intQ6_Kx1AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -5763,6 +5912,13 @@ unit:
 	SUBQ DI, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
+	PREFETCHT0   16576(AX)
+	PREFETCHT0   16640(AX)
+	PREFETCHT0   16704(AX)
+	PREFETCHT0   16768(AX)
 	VPBROADCASTD 40(BX), Y0
 	VPSLLD       $0x02, Y0, Y0
 	VMOVDQU      32(AX), Y1
@@ -5921,7 +6077,7 @@ block:
 	RET
 
 // func intLevels4x4AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intLevels4x4AVXVNNI(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -5944,6 +6100,11 @@ TEXT ·intLevels4x4AVXVNNI(SB), NOSPLIT, $0-96
 	VMOVUPS Y0, 32(R8)(R10*1)
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VPBROADCASTD   36(DX), Y0
 	VPSLLD         $0x04, Y0, Y0
 	VPBROADCASTD   36(DX)(BX*1), Y1
@@ -6210,7 +6371,7 @@ block:
 	RET
 
 // func intLevels4x2AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intLevels4x2AVXVNNI(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -6227,6 +6388,11 @@ TEXT ·intLevels4x2AVXVNNI(SB), NOSPLIT, $0-96
 	VMOVUPS Y0, 32(DI)(R8*1)
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VPBROADCASTD   36(DX), Y0
 	VPSLLD         $0x04, Y0, Y0
 	VPBROADCASTD   36(DX)(BX*1), Y1
@@ -6397,7 +6563,7 @@ block:
 	RET
 
 // func intLevels4x1AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intLevels4x1AVXVNNI(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -6412,6 +6578,11 @@ TEXT ·intLevels4x1AVXVNNI(SB), NOSPLIT, $0-96
 	VMOVUPS Y0, 32(SI)
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VPBROADCASTD   36(DX), Y0
 	VPSLLD         $0x04, Y0, Y0
 	VMOVDQU        32(AX), Y1
@@ -6534,7 +6705,7 @@ block:
 	RET
 
 // func intScaled4x4AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intScaled4x4AVXVNNI(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -6563,6 +6734,11 @@ unit:
 	SUBQ R12, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VPBROADCASTD   36(BX), Y0
 	VPSLLD         $0x04, Y0, Y0
 	VPBROADCASTD   36(BX)(SI*1), Y1
@@ -6841,7 +7017,7 @@ block:
 	RET
 
 // func intScaled4x2AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intScaled4x2AVXVNNI(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -6864,6 +7040,11 @@ unit:
 	SUBQ R10, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VPBROADCASTD   36(BX), Y0
 	VPSLLD         $0x04, Y0, Y0
 	VPBROADCASTD   36(BX)(SI*1), Y1
@@ -7046,7 +7227,7 @@ block:
 	RET
 
 // func intScaled4x1AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intScaled4x1AVXVNNI(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -7067,6 +7248,11 @@ unit:
 	SUBQ R8, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VPBROADCASTD   36(BX), Y0
 	VPSLLD         $0x04, Y0, Y0
 	VMOVDQU        16(AX), Y1
@@ -7201,7 +7387,7 @@ block:
 	RET
 
 // func intScaled3x4AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intScaled3x4AVXVNNI(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -7230,6 +7416,10 @@ unit:
 	SUBQ R12, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
 	VPBROADCASTD   36(BX), Y0
 	VPSLLD         $0x04, Y0, Y0
 	VPBROADCASTD   36(BX)(SI*1), Y1
@@ -7592,7 +7782,7 @@ DATA bytes04<>+56(SB)/8, $0x0404040404040404
 GLOBL bytes04<>(SB), RODATA|NOPTR, $64
 
 // func intScaled3x1AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intScaled3x1AVXVNNI(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -7613,6 +7803,10 @@ unit:
 	SUBQ R8, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
 	VPBROADCASTD   36(BX), Y0
 	VPSLLD         $0x04, Y0, Y0
 	VMOVDQU        16(AX), Y1
@@ -7821,7 +8015,7 @@ block:
 	RET
 
 // func intHalves3x4AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·intHalves3x4AVXVNNI(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -7850,6 +8044,10 @@ unit:
 	SUBQ R12, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
 	VPBROADCASTD   40(BX), Y0
 	VPSLLD         $0x04, Y0, Y0
 	VPBROADCASTD   40(BX)(SI*1), Y1
@@ -8244,7 +8442,7 @@ block:
 	RET
 
 // func intHalves3x2AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·intHalves3x2AVXVNNI(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -8267,6 +8465,10 @@ unit:
 	SUBQ R10, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
 	VPBROADCASTD   40(BX), Y0
 	VPSLLD         $0x04, Y0, Y0
 	VPBROADCASTD   40(BX)(SI*1), Y1
@@ -8545,7 +8747,7 @@ block:
 	RET
 
 // func intHalves3x1AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·intHalves3x1AVXVNNI(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -8566,6 +8768,10 @@ unit:
 	SUBQ R8, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
 	VPBROADCASTD   40(BX), Y0
 	VPSLLD         $0x04, Y0, Y0
 	VMOVDQU        32(AX), Y1
@@ -8786,7 +8992,7 @@ block:
 	RET
 
 // func intMXFP4x4AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·intMXFP4x4AVXVNNI(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -8809,6 +9015,11 @@ TEXT ·intMXFP4x4AVXVNNI(SB), NOSPLIT, $0-96
 	VMOVUPS Y0, 32(R8)(R10*1)
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VPBROADCASTD   36(DX), Y0
 	VPSLLD         $0x01, Y0, Y0
 	VPBROADCASTD   36(DX)(BX*1), Y1
@@ -9105,7 +9316,7 @@ DATA exponentOne<>+56(SB)/8, $0x0080000000800000
 GLOBL exponentOne<>(SB), RODATA|NOPTR, $64
 
 // func intMXFP4x2AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·intMXFP4x2AVXVNNI(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -9122,6 +9333,11 @@ TEXT ·intMXFP4x2AVXVNNI(SB), NOSPLIT, $0-96
 	VMOVUPS Y0, 32(DI)(R8*1)
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VPBROADCASTD   36(DX), Y0
 	VPSLLD         $0x01, Y0, Y0
 	VPBROADCASTD   36(DX)(BX*1), Y1
@@ -9302,7 +9518,7 @@ block:
 	RET
 
 // func intMXFP4x1AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·intMXFP4x1AVXVNNI(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -9317,6 +9533,11 @@ TEXT ·intMXFP4x1AVXVNNI(SB), NOSPLIT, $0-96
 	VMOVUPS Y0, 32(SI)
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VPBROADCASTD   36(DX), Y0
 	VPSLLD         $0x01, Y0, Y0
 	VMOVDQU        16(AX), Y1
@@ -9449,7 +9670,7 @@ block:
 	RET
 
 // func intNVFP4x4AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·intNVFP4x4AVXVNNI(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -9472,6 +9693,11 @@ TEXT ·intNVFP4x4AVXVNNI(SB), NOSPLIT, $0-96
 	VMOVUPS Y0, 32(R8)(R10*1)
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VPBROADCASTD   40(DX), Y0
 	VPSLLD         $0x01, Y0, Y0
 	VPBROADCASTD   40(DX)(BX*1), Y1
@@ -9802,7 +10028,7 @@ DATA smallFloat<>+56(SB)/8, $0x7b0000007b000000
 GLOBL smallFloat<>(SB), RODATA|NOPTR, $64
 
 // func intNVFP4x2AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·intNVFP4x2AVXVNNI(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -9819,6 +10045,11 @@ TEXT ·intNVFP4x2AVXVNNI(SB), NOSPLIT, $0-96
 	VMOVUPS Y0, 32(DI)(R8*1)
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VPBROADCASTD   40(DX), Y0
 	VPSLLD         $0x01, Y0, Y0
 	VPBROADCASTD   40(DX)(BX*1), Y1
@@ -10023,7 +10254,7 @@ block:
 	RET
 
 // func intNVFP4x1AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·intNVFP4x1AVXVNNI(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -10038,6 +10269,11 @@ TEXT ·intNVFP4x1AVXVNNI(SB), NOSPLIT, $0-96
 	VMOVUPS Y0, 32(SI)
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VPBROADCASTD   40(DX), Y0
 	VPSLLD         $0x01, Y0, Y0
 	VMOVDQU        32(AX), Y1
@@ -10184,7 +10420,7 @@ block:
 	RET
 
 // func intIQ1_Sx4AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intIQ1_Sx4AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -10212,6 +10448,9 @@ unit:
 	SUBQ R11, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
 	VPXOR        Y0, Y0, Y0
 	VPXOR        Y1, Y1, Y1
 	VPXOR        Y2, Y2, Y2
@@ -10498,7 +10737,7 @@ DATA sixtyFourth<>+56(SB)/8, $0x3c8000003c800000
 GLOBL sixtyFourth<>(SB), RODATA|NOPTR, $64
 
 // func intIQ1_Sx1AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intIQ1_Sx1AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -10518,6 +10757,9 @@ unit:
 	SUBQ DI, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
+	PREFETCHT0   16512(AX)
 	VPXOR        Y0, Y0, Y0
 	VMOVDQU      32(AX), Y1
 	VPAND        bytes03<>+0(SB), Y1, Y2
@@ -10632,7 +10874,7 @@ block:
 	RET
 
 // func intIQ1_Mx4AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·intIQ1_Mx4AVXVNNI(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -10661,6 +10903,10 @@ unit:
 	SUBQ R12, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
 	VPBROADCASTD   40(BX), Y0
 	VPSLLD         $0x01, Y0, Y0
 	VPBROADCASTD   40(BX)(SI*1), Y1
@@ -11059,7 +11305,7 @@ block:
 	RET
 
 // func intIQ1_Mx1AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·intIQ1_Mx1AVXVNNI(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -11080,6 +11326,10 @@ unit:
 	SUBQ R8, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
 	VPBROADCASTD   40(BX), Y0
 	VPSLLD         $0x01, Y0, Y0
 	VMOVDQU        16(AX), Y1
@@ -11304,7 +11554,7 @@ block:
 	RET
 
 // func intTernaryx4AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intTernaryx4AVXVNNI(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -11333,6 +11583,8 @@ unit:
 	SUBQ R12, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
 	VPBROADCASTD 36(BX), Y0
 	VPSRAD       $0x03, Y0, Y0
 	VPBROADCASTD 36(BX)(SI*1), Y1
@@ -11569,7 +11821,7 @@ block:
 	RET
 
 // func intTernaryx1AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intTernaryx1AVXVNNI(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -11590,6 +11842,8 @@ unit:
 	SUBQ R8, DX
 
 block:
+	PREFETCHT0   16384(AX)
+	PREFETCHT0   16448(AX)
 	VPBROADCASTD 36(BX), Y0
 	VPSRAD       $0x03, Y0, Y0
 	VMOVDQU      (AX), Y1
@@ -11682,7 +11936,7 @@ block:
 	RET
 
 // func intQ1_0x4AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ1_0x4AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -11710,6 +11964,7 @@ unit:
 	SUBQ R11, DX
 
 block:
+	PREFETCHT0   16384(AX)
 	VPBROADCASTD 36(BX), Y0
 	VPSRAD       $0x03, Y0, Y0
 	VPBROADCASTD 36(BX)(SI*1), Y1
@@ -11956,7 +12211,7 @@ DATA bytes02<>+56(SB)/8, $0x0202020202020202
 GLOBL bytes02<>(SB), RODATA|NOPTR, $64
 
 // func intQ1_0x1AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intQ1_0x1AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), DX
@@ -11976,6 +12231,7 @@ unit:
 	SUBQ DI, DX
 
 block:
+	PREFETCHT0   16384(AX)
 	VPBROADCASTD 36(BX), Y0
 	VPSRAD       $0x03, Y0, Y0
 	VMOVDQU      (AX), Y1

@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func intQ8_0x8VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ8_0x8VNNI(SB), NOSPLIT, $0-88
 	MOVQ   p_base+0(FP), AX
 	MOVQ   blocks+24(FP), CX
@@ -23,6 +23,15 @@ TEXT ·intQ8_0x8VNNI(SB), NOSPLIT, $0-88
 	VPXORD Z7, Z7, Z7
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
+	PREFETCHT0    16704(AX)
+	PREFETCHT0    16768(AX)
+	PREFETCHT0    16832(AX)
+	PREFETCHT0    16896(AX)
 	VPBROADCASTD  36(DX), Z8
 	VPSLLD        $0x04, Z8, Z8
 	VPBROADCASTD  36(DX)(BX*1), Z9
@@ -182,7 +191,7 @@ block:
 	RET
 
 // func intQ8_0x4VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ8_0x4VNNI(SB), NOSPLIT, $0-88
 	MOVQ   p_base+0(FP), AX
 	MOVQ   blocks+24(FP), CX
@@ -195,6 +204,15 @@ TEXT ·intQ8_0x4VNNI(SB), NOSPLIT, $0-88
 	VPXORD Z3, Z3, Z3
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
+	PREFETCHT0    16704(AX)
+	PREFETCHT0    16768(AX)
+	PREFETCHT0    16832(AX)
+	PREFETCHT0    16896(AX)
 	VPBROADCASTD  36(DX), Z4
 	VPSLLD        $0x04, Z4, Z4
 	VPBROADCASTD  36(DX)(BX*1), Z5
@@ -284,7 +302,7 @@ block:
 	RET
 
 // func intQ8_0x2VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ8_0x2VNNI(SB), NOSPLIT, $0-88
 	MOVQ   p_base+0(FP), AX
 	MOVQ   blocks+24(FP), CX
@@ -294,6 +312,15 @@ TEXT ·intQ8_0x2VNNI(SB), NOSPLIT, $0-88
 	VPXORD Z1, Z1, Z1
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
+	PREFETCHT0    16704(AX)
+	PREFETCHT0    16768(AX)
+	PREFETCHT0    16832(AX)
+	PREFETCHT0    16896(AX)
 	VPBROADCASTD  36(DX), Z2
 	VPSLLD        $0x04, Z2, Z2
 	VPBROADCASTD  36(DX)(BX*1), Z3
@@ -348,7 +375,7 @@ block:
 	RET
 
 // func intQ8_0x1VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ8_0x1VNNI(SB), NOSPLIT, $0-88
 	MOVQ   p_base+0(FP), AX
 	MOVQ   blocks+24(FP), CX
@@ -357,6 +384,15 @@ TEXT ·intQ8_0x1VNNI(SB), NOSPLIT, $0-88
 	VPXORD Z0, Z0, Z0
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
+	PREFETCHT0    16704(AX)
+	PREFETCHT0    16768(AX)
+	PREFETCHT0    16832(AX)
+	PREFETCHT0    16896(AX)
 	VPBROADCASTD  36(DX), Z1
 	VPSLLD        $0x04, Z1, Z1
 	VPXORD        Z2, Z2, Z2
@@ -394,7 +430,7 @@ block:
 	RET
 
 // func intQ4_0x8VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ4_0x8VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), CX
@@ -413,6 +449,11 @@ TEXT ·intQ4_0x8VNNI(SB), NOSPLIT, $0-88
 	VMOVDQU32 bytes0f<>+0(SB), Z8
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
 	VPBROADCASTD  36(DX), Z9
 	VPBROADCASTD  36(DX)(BX*1), Z10
 	VPBROADCASTD  36(DX)(BX*2), Z11
@@ -582,7 +623,7 @@ DATA bytes0f<>+56(SB)/8, $0x0f0f0f0f0f0f0f0f
 GLOBL bytes0f<>(SB), RODATA|NOPTR, $64
 
 // func intQ4_0x4VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ4_0x4VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), CX
@@ -596,6 +637,11 @@ TEXT ·intQ4_0x4VNNI(SB), NOSPLIT, $0-88
 	VMOVDQU32 bytes0f<>+0(SB), Z4
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
 	VPBROADCASTD  36(DX), Z5
 	VPBROADCASTD  36(DX)(BX*1), Z6
 	VPBROADCASTD  36(DX)(BX*2), Z7
@@ -689,7 +735,7 @@ block:
 	RET
 
 // func intQ4_0x2VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ4_0x2VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), CX
@@ -700,6 +746,11 @@ TEXT ·intQ4_0x2VNNI(SB), NOSPLIT, $0-88
 	VMOVDQU32 bytes0f<>+0(SB), Z2
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
 	VPBROADCASTD  36(DX), Z3
 	VPBROADCASTD  36(DX)(BX*1), Z4
 	VPXORD        Z5, Z5, Z5
@@ -760,7 +811,7 @@ block:
 	RET
 
 // func intQ4_0x1VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ4_0x1VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), CX
@@ -770,6 +821,11 @@ TEXT ·intQ4_0x1VNNI(SB), NOSPLIT, $0-88
 	VMOVDQU32 bytes0f<>+0(SB), Z1
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
 	VPBROADCASTD  36(DX), Z2
 	VPXORD        Z3, Z3, Z3
 	VMOVDQU32     32(AX), Z4
@@ -814,7 +870,7 @@ block:
 	RET
 
 // func intQ4_1x8VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ4_1x8VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), CX
@@ -833,6 +889,11 @@ TEXT ·intQ4_1x8VNNI(SB), NOSPLIT, $0-88
 	VMOVDQU32 bytes0f<>+0(SB), Z8
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VPXORD         Z9, Z9, Z9
 	VPXORD         Z10, Z10, Z10
 	VPXORD         Z11, Z11, Z11
@@ -1028,7 +1089,7 @@ DATA minusEighth<>+56(SB)/8, $0xbe000000be000000
 GLOBL minusEighth<>(SB), RODATA|NOPTR, $64
 
 // func intQ4_1x4VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ4_1x4VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), CX
@@ -1042,6 +1103,11 @@ TEXT ·intQ4_1x4VNNI(SB), NOSPLIT, $0-88
 	VMOVDQU32 bytes0f<>+0(SB), Z4
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VPXORD         Z5, Z5, Z5
 	VPXORD         Z6, Z6, Z6
 	VPXORD         Z7, Z7, Z7
@@ -1149,7 +1215,7 @@ block:
 	RET
 
 // func intQ4_1x2VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ4_1x2VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), CX
@@ -1160,6 +1226,11 @@ TEXT ·intQ4_1x2VNNI(SB), NOSPLIT, $0-88
 	VMOVDQU32 bytes0f<>+0(SB), Z2
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VPXORD         Z3, Z3, Z3
 	VPXORD         Z4, Z4, Z4
 	VPXORD         Z5, Z5, Z5
@@ -1228,7 +1299,7 @@ block:
 	RET
 
 // func intQ4_1x1VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ4_1x1VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), CX
@@ -1238,6 +1309,11 @@ TEXT ·intQ4_1x1VNNI(SB), NOSPLIT, $0-88
 	VMOVDQU32 bytes0f<>+0(SB), Z1
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VPXORD         Z2, Z2, Z2
 	VPXORD         Z3, Z3, Z3
 	VMOVDQU32      64(AX), Z4
@@ -1287,7 +1363,7 @@ block:
 	RET
 
 // func intQ5_0x8VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ5_0x8VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), CX
@@ -1307,6 +1383,12 @@ TEXT ·intQ5_0x8VNNI(SB), NOSPLIT, $0-88
 	VMOVDQU32 bytes10<>+0(SB), Z9
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
+	PREFETCHT0    16704(AX)
 	VPBROADCASTD  36(DX), Z10
 	VPSLLD        $0x01, Z10, Z10
 	VPBROADCASTD  36(DX)(BX*1), Z11
@@ -1500,7 +1582,7 @@ DATA bytes10<>+56(SB)/8, $0x1010101010101010
 GLOBL bytes10<>(SB), RODATA|NOPTR, $64
 
 // func intQ5_0x4VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ5_0x4VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), CX
@@ -1515,6 +1597,12 @@ TEXT ·intQ5_0x4VNNI(SB), NOSPLIT, $0-88
 	VMOVDQU32 bytes10<>+0(SB), Z5
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
+	PREFETCHT0    16704(AX)
 	VPBROADCASTD  36(DX), Z6
 	VPSLLD        $0x01, Z6, Z6
 	VPBROADCASTD  36(DX)(BX*1), Z7
@@ -1628,7 +1716,7 @@ block:
 	RET
 
 // func intQ5_0x2VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ5_0x2VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), CX
@@ -1640,6 +1728,12 @@ TEXT ·intQ5_0x2VNNI(SB), NOSPLIT, $0-88
 	VMOVDQU32 bytes10<>+0(SB), Z3
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
+	PREFETCHT0    16704(AX)
 	VPBROADCASTD  36(DX), Z4
 	VPSLLD        $0x01, Z4, Z4
 	VPBROADCASTD  36(DX)(BX*1), Z5
@@ -1718,7 +1812,7 @@ block:
 	RET
 
 // func intQ5_0x1VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ5_0x1VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), CX
@@ -1729,6 +1823,12 @@ TEXT ·intQ5_0x1VNNI(SB), NOSPLIT, $0-88
 	VMOVDQU32 bytes10<>+0(SB), Z2
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
+	PREFETCHT0    16704(AX)
 	VPBROADCASTD  36(DX), Z3
 	VPSLLD        $0x01, Z3, Z3
 	VPXORD        Z4, Z4, Z4
@@ -1790,7 +1890,7 @@ block:
 	RET
 
 // func intQ5_1x8VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ5_1x8VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), CX
@@ -1810,6 +1910,12 @@ TEXT ·intQ5_1x8VNNI(SB), NOSPLIT, $0-88
 	VMOVDQU32 bytes10<>+0(SB), Z9
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
+	PREFETCHT0     16704(AX)
 	VPXORD         Z10, Z10, Z10
 	VPXORD         Z11, Z11, Z11
 	VPXORD         Z12, Z12, Z12
@@ -2011,7 +2117,7 @@ block:
 	RET
 
 // func intQ5_1x4VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ5_1x4VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), CX
@@ -2026,6 +2132,12 @@ TEXT ·intQ5_1x4VNNI(SB), NOSPLIT, $0-88
 	VMOVDQU32 bytes10<>+0(SB), Z5
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
+	PREFETCHT0     16704(AX)
 	VPXORD         Z6, Z6, Z6
 	VPXORD         Z7, Z7, Z7
 	VPXORD         Z8, Z8, Z8
@@ -2149,7 +2261,7 @@ block:
 	RET
 
 // func intQ5_1x2VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ5_1x2VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), CX
@@ -2161,6 +2273,12 @@ TEXT ·intQ5_1x2VNNI(SB), NOSPLIT, $0-88
 	VMOVDQU32 bytes10<>+0(SB), Z3
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
+	PREFETCHT0     16704(AX)
 	VPXORD         Z4, Z4, Z4
 	VPXORD         Z5, Z5, Z5
 	VPXORD         Z6, Z6, Z6
@@ -2245,7 +2363,7 @@ block:
 	RET
 
 // func intQ5_1x1VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ5_1x1VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), CX
@@ -2256,6 +2374,12 @@ TEXT ·intQ5_1x1VNNI(SB), NOSPLIT, $0-88
 	VMOVDQU32 bytes10<>+0(SB), Z2
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
+	PREFETCHT0     16704(AX)
 	VPXORD         Z3, Z3, Z3
 	VPXORD         Z4, Z4, Z4
 	VMOVDQU32      64(AX), Z5
@@ -2321,7 +2445,7 @@ block:
 	RET
 
 // func intQ2_Kx8VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ2_Kx8VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -2346,6 +2470,9 @@ unit:
 	SUBQ R9, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
 	VPXORD         Z9, Z9, Z9
 	VPXORD         Z10, Z10, Z10
 	VPXORD         Z11, Z11, Z11
@@ -2605,7 +2732,7 @@ DATA eighth<>+56(SB)/8, $0x3e0000003e000000
 GLOBL eighth<>(SB), RODATA|NOPTR, $64
 
 // func intQ2_Kx4VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ2_Kx4VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -2625,6 +2752,9 @@ unit:
 	SUBQ R8, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
 	VPXORD         Z5, Z5, Z5
 	VPXORD         Z6, Z6, Z6
 	VPXORD         Z7, Z7, Z7
@@ -2766,7 +2896,7 @@ block:
 	RET
 
 // func intQ2_Kx2VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ2_Kx2VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -2783,6 +2913,9 @@ unit:
 	SUBQ DI, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
 	VPXORD         Z3, Z3, Z3
 	VPXORD         Z4, Z4, Z4
 	VMOVDQU32      32(AX), Z5
@@ -2875,7 +3008,7 @@ block:
 	RET
 
 // func intQ2_Kx1VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ2_Kx1VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -2891,6 +3024,9 @@ unit:
 	SUBQ SI, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
 	VPXORD         Z2, Z2, Z2
 	VMOVDQU32      32(AX), Z3
 	VPANDD         Z1, Z3, Z4
@@ -2959,7 +3095,7 @@ block:
 	RET
 
 // func intQ4_Kx8VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ4_Kx8VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -2984,6 +3120,11 @@ unit:
 	SUBQ R9, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VPXORD         Z9, Z9, Z9
 	VPXORD         Z10, Z10, Z10
 	VPXORD         Z11, Z11, Z11
@@ -3177,7 +3318,7 @@ block:
 	RET
 
 // func intQ4_Kx4VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ4_Kx4VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -3197,6 +3338,11 @@ unit:
 	SUBQ R8, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VPXORD         Z5, Z5, Z5
 	VPXORD         Z6, Z6, Z6
 	VPXORD         Z7, Z7, Z7
@@ -3312,7 +3458,7 @@ block:
 	RET
 
 // func intQ4_Kx2VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ4_Kx2VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -3329,6 +3475,11 @@ unit:
 	SUBQ DI, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VPXORD         Z3, Z3, Z3
 	VPXORD         Z4, Z4, Z4
 	VPXORD         Z5, Z5, Z5
@@ -3405,7 +3556,7 @@ block:
 	RET
 
 // func intQ4_Kx1VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ4_Kx1VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -3421,6 +3572,11 @@ unit:
 	SUBQ SI, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
 	VPXORD         Z2, Z2, Z2
 	VPXORD         Z3, Z3, Z3
 	VMOVDQU32      32(AX), Z4
@@ -3478,7 +3634,7 @@ block:
 	RET
 
 // func intQ5_Kx8VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ5_Kx8VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -3504,6 +3660,12 @@ unit:
 	SUBQ R9, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
+	PREFETCHT0     16704(AX)
 	VPXORD         Z10, Z10, Z10
 	VPXORD         Z11, Z11, Z11
 	VPXORD         Z12, Z12, Z12
@@ -3713,7 +3875,7 @@ block:
 	RET
 
 // func intQ5_Kx4VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ5_Kx4VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -3734,6 +3896,12 @@ unit:
 	SUBQ R8, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
+	PREFETCHT0     16704(AX)
 	VPXORD         Z6, Z6, Z6
 	VPXORD         Z7, Z7, Z7
 	VPXORD         Z8, Z8, Z8
@@ -3865,7 +4033,7 @@ block:
 	RET
 
 // func intQ5_Kx2VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ5_Kx2VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -3883,6 +4051,12 @@ unit:
 	SUBQ DI, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
+	PREFETCHT0     16704(AX)
 	VPXORD         Z4, Z4, Z4
 	VPXORD         Z5, Z5, Z5
 	VPXORD         Z6, Z6, Z6
@@ -3975,7 +4149,7 @@ block:
 	RET
 
 // func intQ5_Kx1VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ5_Kx1VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -3992,6 +4166,12 @@ unit:
 	SUBQ SI, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
+	PREFETCHT0     16576(AX)
+	PREFETCHT0     16640(AX)
+	PREFETCHT0     16704(AX)
 	VPXORD         Z3, Z3, Z3
 	VPXORD         Z4, Z4, Z4
 	VMOVDQU32      32(AX), Z5
@@ -4065,7 +4245,7 @@ block:
 	RET
 
 // func intQ6_Kx8VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ6_Kx8VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -4091,6 +4271,13 @@ unit:
 	SUBQ R9, DX
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
+	PREFETCHT0    16704(AX)
+	PREFETCHT0    16768(AX)
 	VPBROADCASTD  40(BX), Z10
 	VPSLLD        $0x02, Z10, Z10
 	VPBROADCASTD  40(BX)(SI*1), Z11
@@ -4314,7 +4501,7 @@ DATA bytes30<>+56(SB)/8, $0x3030303030303030
 GLOBL bytes30<>(SB), RODATA|NOPTR, $64
 
 // func intQ6_Kx4VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ6_Kx4VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -4335,6 +4522,13 @@ unit:
 	SUBQ R8, DX
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
+	PREFETCHT0    16704(AX)
+	PREFETCHT0    16768(AX)
 	VPBROADCASTD  40(BX), Z6
 	VPSLLD        $0x02, Z6, Z6
 	VPBROADCASTD  40(BX)(SI*1), Z7
@@ -4466,7 +4660,7 @@ block:
 	RET
 
 // func intQ6_Kx2VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ6_Kx2VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -4484,6 +4678,13 @@ unit:
 	SUBQ DI, DX
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
+	PREFETCHT0    16704(AX)
+	PREFETCHT0    16768(AX)
 	VPBROADCASTD  40(BX), Z4
 	VPSLLD        $0x02, Z4, Z4
 	VPBROADCASTD  40(BX)(SI*1), Z5
@@ -4574,7 +4775,7 @@ block:
 	RET
 
 // func intQ6_Kx1VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ6_Kx1VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -4591,6 +4792,13 @@ unit:
 	SUBQ SI, DX
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
+	PREFETCHT0    16704(AX)
+	PREFETCHT0    16768(AX)
 	VPBROADCASTD  40(BX), Z3
 	VPSLLD        $0x02, Z3, Z3
 	VMOVDQU32     32(AX), Z4
@@ -4661,7 +4869,7 @@ block:
 	RET
 
 // func intLevels4x8VNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intLevels4x8VNNI(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), CX
@@ -4682,6 +4890,11 @@ TEXT ·intLevels4x8VNNI(SB), NOSPLIT, $0-96
 	VBROADCASTI32X4 (R8), Z9
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
 	VPBROADCASTD  36(DX), Z10
 	VPSLLD        $0x04, Z10, Z10
 	VPBROADCASTD  36(DX)(BX*1), Z11
@@ -4857,7 +5070,7 @@ block:
 	RET
 
 // func intLevels4x4VNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intLevels4x4VNNI(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), CX
@@ -4873,6 +5086,11 @@ TEXT ·intLevels4x4VNNI(SB), NOSPLIT, $0-96
 	VBROADCASTI32X4 (DI), Z5
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
 	VPBROADCASTD  36(DX), Z6
 	VPSLLD        $0x04, Z6, Z6
 	VPBROADCASTD  36(DX)(BX*1), Z7
@@ -4978,7 +5196,7 @@ block:
 	RET
 
 // func intLevels4x2VNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intLevels4x2VNNI(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), CX
@@ -4991,6 +5209,11 @@ TEXT ·intLevels4x2VNNI(SB), NOSPLIT, $0-96
 	VBROADCASTI32X4 (SI), Z3
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
 	VPBROADCASTD  36(DX), Z4
 	VPSLLD        $0x04, Z4, Z4
 	VPBROADCASTD  36(DX)(BX*1), Z5
@@ -5061,7 +5284,7 @@ block:
 	RET
 
 // func intLevels4x1VNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intLevels4x1VNNI(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), CX
@@ -5073,6 +5296,11 @@ TEXT ·intLevels4x1VNNI(SB), NOSPLIT, $0-96
 	VBROADCASTI32X4 (BX), Z2
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
 	VPBROADCASTD  36(DX), Z3
 	VPSLLD        $0x04, Z3, Z3
 	VPXORD        Z4, Z4, Z4
@@ -5126,7 +5354,7 @@ block:
 	RET
 
 // func intScaled4x8VNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intScaled4x8VNNI(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), DX
@@ -5153,6 +5381,11 @@ unit:
 	SUBQ R10, DX
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
 	VPBROADCASTD  36(BX), Z10
 	VPSLLD        $0x04, Z10, Z10
 	VPBROADCASTD  36(BX)(SI*1), Z11
@@ -5334,7 +5567,7 @@ block:
 	RET
 
 // func intScaled4x4VNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intScaled4x4VNNI(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), DX
@@ -5356,6 +5589,11 @@ unit:
 	SUBQ R9, DX
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
 	VPBROADCASTD  36(BX), Z6
 	VPSLLD        $0x04, Z6, Z6
 	VPBROADCASTD  36(BX)(SI*1), Z7
@@ -5467,7 +5705,7 @@ block:
 	RET
 
 // func intScaled4x2VNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intScaled4x2VNNI(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), DX
@@ -5486,6 +5724,11 @@ unit:
 	SUBQ R8, DX
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
 	VPBROADCASTD  36(BX), Z4
 	VPSLLD        $0x04, Z4, Z4
 	VPBROADCASTD  36(BX)(SI*1), Z5
@@ -5562,7 +5805,7 @@ block:
 	RET
 
 // func intScaled4x1VNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intScaled4x1VNNI(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), DX
@@ -5580,6 +5823,11 @@ unit:
 	SUBQ DI, DX
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
 	VPBROADCASTD  36(BX), Z3
 	VPSLLD        $0x04, Z3, Z3
 	VPXORD        Z4, Z4, Z4
@@ -5639,7 +5887,7 @@ block:
 	RET
 
 // func intScaled3x8VNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intScaled3x8VNNI(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), DX
@@ -5667,6 +5915,10 @@ unit:
 	SUBQ R10, DX
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
 	VPBROADCASTD  36(BX), Z11
 	VPSLLD        $0x04, Z11, Z11
 	VPBROADCASTD  36(BX)(SI*1), Z12
@@ -5874,7 +6126,7 @@ DATA bytes04<>+56(SB)/8, $0x0404040404040404
 GLOBL bytes04<>(SB), RODATA|NOPTR, $64
 
 // func intScaled3x1VNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intScaled3x1VNNI(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), DX
@@ -5893,6 +6145,10 @@ unit:
 	SUBQ DI, DX
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
 	VPBROADCASTD  36(BX), Z4
 	VPSLLD        $0x04, Z4, Z4
 	VPXORD        Z5, Z5, Z5
@@ -5968,7 +6224,7 @@ block:
 	RET
 
 // func intHalves3x8VNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intHalves3x8VNNI(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), DX
@@ -5996,6 +6252,10 @@ unit:
 	SUBQ R10, DX
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
 	VPBROADCASTD  40(BX), Z11
 	VPSLLD        $0x04, Z11, Z11
 	VPBROADCASTD  40(BX)(SI*1), Z12
@@ -6219,7 +6479,7 @@ block:
 	RET
 
 // func intHalves3x4VNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intHalves3x4VNNI(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), DX
@@ -6242,6 +6502,10 @@ unit:
 	SUBQ R9, DX
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
 	VPBROADCASTD  40(BX), Z7
 	VPSLLD        $0x04, Z7, Z7
 	VPBROADCASTD  40(BX)(SI*1), Z8
@@ -6383,7 +6647,7 @@ block:
 	RET
 
 // func intHalves3x2VNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intHalves3x2VNNI(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), DX
@@ -6403,6 +6667,10 @@ unit:
 	SUBQ R8, DX
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
 	VPBROADCASTD  40(BX), Z5
 	VPSLLD        $0x04, Z5, Z5
 	VPBROADCASTD  40(BX)(SI*1), Z6
@@ -6503,7 +6771,7 @@ block:
 	RET
 
 // func intHalves3x1VNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intHalves3x1VNNI(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), DX
@@ -6522,6 +6790,10 @@ unit:
 	SUBQ DI, DX
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
 	VPBROADCASTD  40(BX), Z4
 	VPSLLD        $0x04, Z4, Z4
 	VMOVDQU32     32(AX), Z5
@@ -6602,7 +6874,7 @@ block:
 	RET
 
 // func intMXFP4x8VNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intMXFP4x8VNNI(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), CX
@@ -6623,6 +6895,11 @@ TEXT ·intMXFP4x8VNNI(SB), NOSPLIT, $0-96
 	VBROADCASTI32X4 (R8), Z9
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
 	VPBROADCASTD  36(DX), Z10
 	VPSLLD        $0x01, Z10, Z10
 	VPBROADCASTD  36(DX)(BX*1), Z11
@@ -6823,7 +7100,7 @@ DATA exponentOne<>+56(SB)/8, $0x0080000000800000
 GLOBL exponentOne<>(SB), RODATA|NOPTR, $64
 
 // func intMXFP4x4VNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intMXFP4x4VNNI(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), CX
@@ -6839,6 +7116,11 @@ TEXT ·intMXFP4x4VNNI(SB), NOSPLIT, $0-96
 	VBROADCASTI32X4 (DI), Z5
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
 	VPBROADCASTD  36(DX), Z6
 	VPSLLD        $0x01, Z6, Z6
 	VPBROADCASTD  36(DX)(BX*1), Z7
@@ -6949,7 +7231,7 @@ block:
 	RET
 
 // func intMXFP4x2VNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intMXFP4x2VNNI(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), CX
@@ -6962,6 +7244,11 @@ TEXT ·intMXFP4x2VNNI(SB), NOSPLIT, $0-96
 	VBROADCASTI32X4 (SI), Z3
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
 	VPBROADCASTD  36(DX), Z4
 	VPSLLD        $0x01, Z4, Z4
 	VPBROADCASTD  36(DX)(BX*1), Z5
@@ -7037,7 +7324,7 @@ block:
 	RET
 
 // func intMXFP4x1VNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intMXFP4x1VNNI(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), CX
@@ -7049,6 +7336,11 @@ TEXT ·intMXFP4x1VNNI(SB), NOSPLIT, $0-96
 	VBROADCASTI32X4 (BX), Z2
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
 	VPBROADCASTD  36(DX), Z3
 	VPSLLD        $0x01, Z3, Z3
 	VPXORD        Z4, Z4, Z4
@@ -7107,7 +7399,7 @@ block:
 	RET
 
 // func intNVFP4x8VNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intNVFP4x8VNNI(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), CX
@@ -7128,6 +7420,11 @@ TEXT ·intNVFP4x8VNNI(SB), NOSPLIT, $0-96
 	VBROADCASTI32X4 (R8), Z9
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
 	VPBROADCASTD  40(DX), Z10
 	VPSLLD        $0x01, Z10, Z10
 	VPBROADCASTD  40(DX)(BX*1), Z11
@@ -7344,7 +7641,7 @@ DATA smallFloat<>+56(SB)/8, $0x7b0000007b000000
 GLOBL smallFloat<>(SB), RODATA|NOPTR, $64
 
 // func intNVFP4x4VNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intNVFP4x4VNNI(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), CX
@@ -7360,6 +7657,11 @@ TEXT ·intNVFP4x4VNNI(SB), NOSPLIT, $0-96
 	VBROADCASTI32X4 (DI), Z5
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
 	VPBROADCASTD  40(DX), Z6
 	VPSLLD        $0x01, Z6, Z6
 	VPBROADCASTD  40(DX)(BX*1), Z7
@@ -7484,7 +7786,7 @@ block:
 	RET
 
 // func intNVFP4x2VNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intNVFP4x2VNNI(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), CX
@@ -7497,6 +7799,11 @@ TEXT ·intNVFP4x2VNNI(SB), NOSPLIT, $0-96
 	VBROADCASTI32X4 (SI), Z3
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
 	VPBROADCASTD  40(DX), Z4
 	VPSLLD        $0x01, Z4, Z4
 	VPBROADCASTD  40(DX)(BX*1), Z5
@@ -7580,7 +7887,7 @@ block:
 	RET
 
 // func intNVFP4x1VNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intNVFP4x1VNNI(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), CX
@@ -7592,6 +7899,11 @@ TEXT ·intNVFP4x1VNNI(SB), NOSPLIT, $0-96
 	VBROADCASTI32X4 (BX), Z2
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
+	PREFETCHT0    16640(AX)
 	VPBROADCASTD  40(DX), Z3
 	VPSLLD        $0x01, Z3, Z3
 	VMOVDQU32     32(AX), Z4
@@ -7655,7 +7967,7 @@ block:
 	RET
 
 // func intIQ1_Sx8VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intIQ1_Sx8VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -7680,6 +7992,9 @@ unit:
 	SUBQ R9, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
 	VPXORD         Z9, Z9, Z9
 	VPXORD         Z10, Z10, Z10
 	VPXORD         Z11, Z11, Z11
@@ -7883,7 +8198,7 @@ DATA sixtyFourth<>+56(SB)/8, $0x3c8000003c800000
 GLOBL sixtyFourth<>(SB), RODATA|NOPTR, $64
 
 // func intIQ1_Sx1VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intIQ1_Sx1VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -7899,6 +8214,9 @@ unit:
 	SUBQ SI, DX
 
 block:
+	PREFETCHT0     16384(AX)
+	PREFETCHT0     16448(AX)
+	PREFETCHT0     16512(AX)
 	VPXORD         Z2, Z2, Z2
 	VPXORD         Z3, Z3, Z3
 	VMOVDQU32      32(AX), Z4
@@ -7956,7 +8274,7 @@ block:
 	RET
 
 // func intIQ1_Mx8VNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intIQ1_Mx8VNNI(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), DX
@@ -7984,6 +8302,10 @@ unit:
 	SUBQ R10, DX
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
 	VPBROADCASTD  40(BX), Z11
 	VPSLLD        $0x01, Z11, Z11
 	VPBROADCASTD  40(BX)(SI*1), Z12
@@ -8209,7 +8531,7 @@ block:
 	RET
 
 // func intIQ1_Mx1VNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intIQ1_Mx1VNNI(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), DX
@@ -8228,6 +8550,10 @@ unit:
 	SUBQ DI, DX
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
+	PREFETCHT0    16512(AX)
+	PREFETCHT0    16576(AX)
 	VPBROADCASTD  40(BX), Z4
 	VPSLLD        $0x01, Z4, Z4
 	VMOVDQU32     16(AX), Z5
@@ -8310,7 +8636,7 @@ block:
 	RET
 
 // func intTernaryx8VNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intTernaryx8VNNI(SB), NOSPLIT, $0-96
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -8336,6 +8662,8 @@ unit:
 	SUBQ R10, DX
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
 	VPBROADCASTD  36(BX), Z9
 	VPSRAD        $0x03, Z9, Z9
 	VPBROADCASTD  36(BX)(SI*1), Z10
@@ -8505,7 +8833,7 @@ block:
 	RET
 
 // func intTernaryx1VNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intTernaryx1VNNI(SB), NOSPLIT, $0-96
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -8522,6 +8850,8 @@ unit:
 	SUBQ DI, DX
 
 block:
+	PREFETCHT0    16384(AX)
+	PREFETCHT0    16448(AX)
 	VPBROADCASTD  36(BX), Z2
 	VPSRAD        $0x03, Z2, Z2
 	VPXORD        Z3, Z3, Z3
@@ -8569,7 +8899,7 @@ block:
 	RET
 
 // func intQ1_0x8VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ1_0x8VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -8594,6 +8924,7 @@ unit:
 	SUBQ R9, DX
 
 block:
+	PREFETCHT0    16384(AX)
 	VPBROADCASTD  36(BX), Z9
 	VPSRAD        $0x03, Z9, Z9
 	VPBROADCASTD  36(BX)(SI*1), Z10
@@ -8773,7 +9104,7 @@ DATA bytes02<>+56(SB)/8, $0x0202020202020202
 GLOBL bytes02<>(SB), RODATA|NOPTR, $64
 
 // func intQ1_0x1VNNI(p []byte, blocks int, x []byte, y []float32, yStride int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intQ1_0x1VNNI(SB), NOSPLIT, $0-88
 	MOVQ      p_base+0(FP), AX
 	MOVQ      blocks+24(FP), DX
@@ -8789,6 +9120,7 @@ unit:
 	SUBQ SI, DX
 
 block:
+	PREFETCHT0    16384(AX)
 	VPBROADCASTD  36(BX), Z2
 	VPSRAD        $0x03, Z2, Z2
 	VPXORD        Z3, Z3, Z3

@@ -28,7 +28,7 @@ type flow struct {
 
 	tally tally
 	lines *semaphore.Weighted // of the window
-	bytes *semaphore.Weighted // of the lines in it
+	bytes *semaphore.Weighted // of the lines in it, and of results that are large beside them
 
 	// What has happened, for run to see when all is done.
 	untaken, unfinished bool  // ctx ended before the input did, and before a line taken did
@@ -37,7 +37,7 @@ type flow struct {
 	awaited atomic.Int64 // the number of the line that is to be written next
 }
 
-// mostBytes is how much input may be in the window.
+// mostBytes is how many bytes may be in the window.
 const mostBytes = 4 * longestLine
 
 // run returns when all lines are written; when ctx has ended, with its error,
@@ -94,6 +94,13 @@ func (f *flow) take(ctx context.Context, g *errgroup.Group, lines <-chan inputLi
 		t, err := f.prepare(l)
 		if err != nil {
 			return err
+		}
+		if !t.kept {
+			result := min(t.scored, mostBytes-size)
+			if f.bytes.Acquire(ctx, result) != nil {
+				return nil
+			}
+			size += result
 		}
 		t.size, t.end, t.digest, t.done = size, l.end, l.digest, make(chan struct{})
 		t.count = func() { f.tally.made.Add(1) }

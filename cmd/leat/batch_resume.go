@@ -120,6 +120,7 @@ func (f *batchFlags) settings() map[string]string {
 		"--repeat-penalty": fmt.Sprint(s.RepeatPenalty),
 		"--stop":           strings.Trim(fmt.Sprintf("%q", f.generation.stop), "[]"),
 		"--raw":            fmt.Sprint(f.generation.raw),
+		"--logprobs":       f.generation.logProbs.String(),
 		"--ctx":            fmt.Sprint(f.pipeline.context),
 		"--kv":             f.pipeline.kv.String(),
 	}

@@ -19,6 +19,7 @@ type generationFlags struct {
 	sampling  generate.Sampling
 	stop      []string
 	raw       bool
+	logProbs  logProbs
 }
 
 // add defines the flags. The seed is drawn here, so that it can be told.
@@ -60,7 +61,10 @@ func (f *generationFlags) request() (generate.Request, error) {
 			return generate.Request{}, usage("an empty --stop text would stop at once: leave it out")
 		}
 	}
-	return generate.Request{MaxTokens: f.maxTokens, Stop: f.stop, Sampling: s}, nil
+	return generate.Request{
+		MaxTokens: f.maxTokens, Stop: f.stop, Sampling: s,
+		LogProbs: f.logProbs.wanted, TopLogProbs: f.logProbs.top,
+	}, nil
 }
 
 // drawn says that chance has chosen the seed, and that the text depends on it.

@@ -69,7 +69,7 @@ func TestRunJSON(t *testing.T) {
 		{"--devices", "cpu/3"},
 		{"--devices", "cpu/2", "--inflight", "3", "--queue", "0,2"},
 		{"--max-batch", "2", "--pack", "first-fit", "--max-seqs", "4"},
-		{"--threads", "1", "--kv-memory", "1MiB", "--max-wait", "1ms", "--reserve", "1MiB", "--ctx", "100"},
+		{"--threads", "1", "--kv-memory", "1MiB", "--reserve", "1MiB", "--ctx", "100"},
 	} {
 		again := document[runDocument](t, append(greedy("-n", "64", "--json"), more...)...)
 		assert.Equal(t, doc.Tokens, again.Tokens, more)

@@ -187,6 +187,7 @@ func (f *benchFlags) start(ctx context.Context, stderr io.Writer, m *model.Model
 	if err != nil {
 		return nil, err
 	}
+	f.pipeline.tellUnused(stderr, p)
 	flags := f.pipeline
 	flags.context = p.Context + 1
 	if _, err := generate.NewPlan(ctx, m, flags.options()...); err != nil {

@@ -32,7 +32,21 @@ func openFile[T io.Closer](ctx context.Context, path string, open func(path stri
 // of every batch, as is a trace.
 func (f *pipelineFlags) start(ctx context.Context, stderr io.Writer, m *model.Model, watchers ...pipeline.Observer) (*engine, error) {
 	f.warn(stderr, m)
-	return f.load(ctx, stderr, m, watchers...)
+	e, err := f.load(ctx, stderr, m, watchers...)
+	if err == nil {
+		f.tellUnused(stderr, e.Plan())
+	}
+	return e, err
+}
+
+// tellUnused names the devices that were asked for and have no stage.
+func (f *pipelineFlags) tellUnused(stderr io.Writer, p *generate.Plan) {
+	if !f.command.Flags().Changed("devices") {
+		return
+	}
+	for _, u := range p.Unused {
+		fmt.Fprintf(stderr, "leat: %s\n", oneLine(unusedText(u)))
+	}
 }
 
 // load is start without a warning. On a terminal a bar shows how far it is.

@@ -147,6 +147,8 @@ func (f *batchFlags) run(c *cobra.Command) (err error) {
 			return resume.past.ended(lines)
 		},
 		journal: kept,
+
+		mostScored: scoredRoom(e.Plan()),
 	}
 	w.tally.total = in.Size()
 	if isTerminal(stderr) && (out.file != nil || !isTerminal(stdout)) {

@@ -26,9 +26,13 @@ type flow struct {
 	journal *journal.Journal                   // keeps what can't be written yet; may be nil
 	show    *bar                               // nil: nothing is shown
 
+	mostScored int64 // bytes of log-probabilities in the window
+
 	tally tally
 	lines *semaphore.Weighted // of the window
-	bytes *semaphore.Weighted // of the lines in it, and of results that are large beside them
+	bytes *semaphore.Weighted // of the lines in it
+
+	scored *semaphore.Weighted // bytes of the log-probabilities in the window
 
 	// What has happened, for run to see when all is done.
 	untaken, unfinished bool  // ctx ended before the input did, and before a line taken did
@@ -37,7 +41,7 @@ type flow struct {
 	awaited atomic.Int64 // the number of the line that is to be written next
 }
 
-// mostBytes is how many bytes may be in the window.
+// mostBytes is how much input may be in the window.
 const mostBytes = 4 * longestLine
 
 // run returns when all lines are written; when ctx has ended, with its error,
@@ -46,6 +50,7 @@ const mostBytes = 4 * longestLine
 // have been written.
 func (f *flow) run(ctx context.Context, in io.Reader, w io.Writer) error {
 	f.lines, f.bytes = semaphore.NewWeighted(int64(f.window)), semaphore.NewWeighted(mostBytes)
+	f.scored = semaphore.NewWeighted(f.mostScored)
 	f.tally.began = time.Now()
 	defer func() { f.tally.took = time.Since(f.tally.began) }()
 	g, inner := errgroup.WithContext(ctx)
@@ -95,12 +100,8 @@ func (f *flow) take(ctx context.Context, g *errgroup.Group, lines <-chan inputLi
 		if err != nil {
 			return err
 		}
-		if !t.kept {
-			result := min(t.scored, mostBytes-size)
-			if f.bytes.Acquire(ctx, result) != nil {
-				return nil
-			}
-			size += result
+		if t.scored = min(t.scored, f.mostScored); f.scored.Acquire(ctx, t.scored) != nil {
+			return nil
 		}
 		t.size, t.end, t.digest, t.done = size, l.end, l.digest, make(chan struct{})
 		t.count = func() { f.tally.made.Add(1) }
@@ -186,6 +187,7 @@ func (f *flow) write(ctx context.Context, queue <-chan *task, to io.Writer) erro
 			draw()
 		}
 		f.bytes.Release(t.size)
+		f.scored.Release(t.scored)
 		f.lines.Release(1)
 	}
 }

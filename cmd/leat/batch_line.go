@@ -253,7 +253,7 @@ type task struct {
 	text   string
 	tokens []int32
 	scores *scores // nil: not asked for
-	scored int64   // bytes that they will take, about
+	scored int64   // bytes that they take at most, about
 	finish generate.Finish
 	err    error // its result, if it isn't nil
 
@@ -264,7 +264,7 @@ type task struct {
 	unfinished bool   // the batch ended before it did
 
 	count  func()        // is told of every token
-	size   int64         // bytes that count towards those of the window
+	size   int64         // bytes of its line
 	end    int64         // bytes of the input up to its line's end
 	digest uint64        // of the input's lines up to its own
 	done   chan struct{} // closed when it has its result
@@ -278,6 +278,7 @@ func (t *task) render() error {
 	var b bytes.Buffer
 	err := t.appendTo(&b)
 	t.line, t.failed = b.Bytes(), t.err != nil
+	t.scores = nil // the line has them
 	return err
 }
 

@@ -92,6 +92,36 @@ const scoreBytes = 64
 // many alternatives each, take at most, about.
 func scoredBytes(tokens, top int) int64 { return int64(tokens) * int64(1+top) * scoreBytes }
 
+// What the log-probabilities of the lines in a window may take, in bytes.
+const (
+	leastScored = 1 << 20  // so little that every plan leaves it free
+	mostScored  = 64 << 20 // so much that hundreds of lines with many alternatives run at once
+)
+
+// scoredRoom returns how many bytes the log-probabilities of a window may take beside
+// a plan: a part of the host's memory that the plan leaves free. The rest is for
+// copies, and for what the garbage collector has not found yet.
+func scoredRoom(p *generate.Plan) int64 {
+	const part = 8
+	left := map[string]int64{}
+	for _, s := range p.Stages {
+		for _, r := range s.Each() {
+			if !r.Device.HostMemory || r.Room <= 0 {
+				continue
+			}
+			if _, known := left[r.Memory]; !known {
+				left[r.Memory] = r.Room
+			}
+			left[r.Memory] -= r.Bytes()
+		}
+	}
+	room := int64(mostScored)
+	for _, bytes := range left {
+		room = min(room, bytes/part)
+	}
+	return max(room, leastScored)
+}
+
 // scoresDocument is scores in the form of OpenAI's chat completions, with the tokens'
 // ids added.
 type scoresDocument struct {

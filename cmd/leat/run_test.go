@@ -283,3 +283,16 @@ func TestPlacementFromStandardInput(t *testing.T) {
 	o = leatWith(t.Context(), strings.NewReader(plan), "bench", "-m", storiesFile, "--placement", "-", "--prefill", "8", "--decode", "2", "--concurrency", "1", "--repeat", "1")
 	assert.Equal(t, exitDone, o.status, o.err)
 }
+
+// A device that was asked for and has no stage is named, with the reason.
+func TestDevicesWithoutAStageAreNamed(t *testing.T) {
+	const what = "leat: cpu:0 has no stage: no layer fits: its budget is 200.0 KiB"
+	for _, args := range [][]string{
+		greedy("-n", "1"), {"bench", "-m", storiesFile, "--prefill", "1", "--decode", "1", "--concurrency", "1", "--repeat", "1"},
+		{"logits", "-m", storiesFile, "--tokens", "1", "-o", "-"}, {"demo", "-n", "1", "--json"},
+	} {
+		o := leat(t, append(args, "--devices", "cpu:0,cpu:0=200KiB")...)
+		assert.Equal(t, exitDone, o.status, args)
+		assert.Equal(t, 1, strings.Count(o.err, what), o.err)
+	}
+}

@@ -52,8 +52,8 @@ Results are written to OUT as they come, whole lines only. Whatever ends the com
 before IN is done, Ctrl+C or kill -9, the same command with --resume goes on: finished
 lines are kept, and OUT gets the same bytes as without the break. Until it is complete,
 OUT.resume stands beside OUT, with results that have to wait for lines before them, and
-with the seed. An OUT that isn't empty is refused without --resume or --overwrite, and so is
-one that another process writes.`,
+with the seed. An OUT that isn't empty is refused without --resume or --overwrite, and
+so is one that another process is writing.`,
 		Example: `  leat batch -m model.gguf -i prompts.jsonl -o results.jsonl --devices cuda:0,cuda:1
   leat batch -m model.gguf -i prompts.jsonl -o results.jsonl --resume
   leat batch -m model.gguf -i - -o - --temp 0 -n 64 < prompts.jsonl | less`,

@@ -14,10 +14,11 @@ import (
 	"github.com/leat-dev/leat/cmd/leat/internal/journal"
 )
 
-// flow carries lines from a reader to a writer: many are worked on at once, and
-// their results are written in the order of the input, each as soon as those
-// before it are. Between the two is a window, so that neither a long file nor a
-// slow line makes memory grow: a line leaves it when its result is written.
+// flow processes the lines of an input, many at once, and writes their results in the
+// order of the input, each as soon as those before it have been written. Lines between
+// the reader and the writer are in the window, which is bounded, so that neither a long
+// file nor a slow line makes memory grow. A line leaves the window when its result has
+// been written.
 type flow struct {
 	window  int                                // most lines in it
 	prepare func(inputLine) (*task, error)     // called for one line at a time; an error ends all

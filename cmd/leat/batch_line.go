@@ -80,7 +80,7 @@ func (f *lineFields) read(line []byte) error {
 		}
 		if seen[key] {
 			if key == "id" {
-				f.id = nil // which of them is meant, nobody knows
+				f.id = nil // it is not known which of them is meant
 			}
 			return fmt.Errorf("%q stands there twice", short(key))
 		}

@@ -218,7 +218,7 @@ func (d *demo) plain(ctx context.Context, w io.Writer) error {
 // it was ended early, they are what was known by then.
 func (d *demo) live(ctx context.Context, in io.Reader, w io.Writer) error {
 	if !isTerminal(in) {
-		in = nil // nobody types
+		in = nil // it has no keys to read
 	}
 	b := newBoard(d.comparison.standings())
 	v := newLiveView(b, func() []pipeline.StageStats { return d.engine.Stats().Stages }, in != nil)

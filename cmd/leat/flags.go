@@ -17,8 +17,8 @@ import (
 	"github.com/leat-dev/leat/pipeline/placement"
 )
 
-// pipelineFlags say what an engine is made of. They are the same for every
-// command that plans or starts one.
+// pipelineFlags are the flags for devices, placement and batches. They are the same in
+// every command that plans or starts an engine.
 type pipelineFlags struct {
 	command *cobra.Command  // nil: of no command line
 	placed  *placement.File // what --placement names, once it is read
@@ -97,7 +97,7 @@ func (f *pipelineFlags) check() error {
 	return nil
 }
 
-// stdin is the command's standard input.
+// stdin returns the command's standard input.
 func (f *pipelineFlags) stdin() io.Reader {
 	if f.command == nil {
 		return strings.NewReader("")
@@ -105,7 +105,7 @@ func (f *pipelineFlags) stdin() io.Reader {
 	return f.command.InOrStdin()
 }
 
-// options are the flags as an engine takes them.
+// options returns the flags as options of an engine.
 func (f *pipelineFlags) options(more ...pipeline.Option) []generate.Option {
 	p := append(more,
 		pipeline.WithDevices(f.devices),

@@ -17,8 +17,9 @@ func openModel(ctx context.Context, path string) (*model.Model, error) {
 	return openFile(ctx, path, model.Open)
 }
 
-// openFile opens a file with open. However long that takes, as it does for a pipe
-// that nobody writes to and for a disk that stands still, the end of ctx ends it.
+// openFile opens a file with open. It returns early with the error of ctx if that ends
+// first, as open may block for ever on a pipe without a writer or on a disk that
+// doesn't respond.
 func openFile[T io.Closer](ctx context.Context, path string, open func(path string) (T, error)) (T, error) {
 	if err := given(path); err != nil {
 		var none T
@@ -49,7 +50,7 @@ func (f *pipelineFlags) tellUnused(stderr io.Writer, p *generate.Plan) {
 	}
 }
 
-// load is start without a warning. On a terminal a bar shows how far it is.
+// load is start without warnings. On a terminal a bar shows the progress.
 func (f *pipelineFlags) load(ctx context.Context, stderr io.Writer, m *model.Model, watchers ...pipeline.Observer) (_ *engine, err error) {
 	b := newBar(stderr, "loading")
 	defer b.clear()
@@ -77,7 +78,7 @@ func (f *pipelineFlags) load(ctx context.Context, stderr io.Writer, m *model.Mod
 	return e, err
 }
 
-// plan is what start would start.
+// plan returns the plan that start would start.
 func (f *pipelineFlags) plan(ctx context.Context, stderr io.Writer, m *model.Model) (*generate.Plan, error) {
 	f.warn(stderr, m)
 	return f.place(ctx, stderr, m)

@@ -39,7 +39,8 @@ Probabilities are the model's own, before --temp and the flags after it change t
 --json the object has them under "logprobs", as OpenAI's API has:
 
   {"content":[{"id":383,"token":" there","logprob":-0.52,"top_logprobs":[
-    {"id":383,"token":" there","logprob":-0.52},{"id":411,"token":" in","logprob":-1.9}]}]}
+    {"id":383,"token":" there","logprob":-0.52},
+    {"id":322,"token":" in","logprob":-1.9}]}]}
 
 A token that is not whole characters also has its "bytes". A "logprob" of -9999 is that
 of a token that is impossible.`,

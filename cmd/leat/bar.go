@@ -13,8 +13,8 @@ import (
 	"github.com/leat-dev/leat/device"
 )
 
-// bar is a line on a terminal that says how far something is, and is gone
-// afterwards. Elsewhere, and while there is little to wait for, it is nothing.
+// bar is a progress line on a terminal. It is erased at the end. Nothing is shown
+// before patience has passed, nor if the writer is not a terminal.
 type bar struct {
 	w       io.Writer // nil: not a terminal
 	what    string
@@ -36,7 +36,7 @@ func newBar(w io.Writer, what string) *bar {
 	return b
 }
 
-// bytes shows that n of total bytes are done.
+// bytes shows that n of total bytes have been processed.
 func (b *bar) bytes(n, total int64) {
 	if !b.due() {
 		return
@@ -48,7 +48,7 @@ func (b *bar) bytes(n, total int64) {
 	b.draw(fmt.Sprintf("%s %s%s of %s", b.what, b.filled(share), device.FormatSize(n), device.FormatSize(total)))
 }
 
-// filled is a bar and a space, or nothing where there is no room for it.
+// filled returns a bar and a space, or "" where the window has no room for them.
 func (b *bar) filled(share float64) string {
 	if width := windowWidth(b.w); width > 0 && width < 3*barWidth {
 		return ""
@@ -56,20 +56,20 @@ func (b *bar) filled(share float64) string {
 	return filled(share) + " "
 }
 
-// filled is a bar of which a share, from 0 to 1, is full.
+// filled returns a bar of which a fraction, from 0 to 1, is full.
 func filled(share float64) string {
 	full := int(share * barWidth)
 	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
 }
 
-// say shows a line of text.
+// say shows a line of text, if it is time for the next picture.
 func (b *bar) say(text string) {
 	if b.due() {
 		b.draw(b.what + " " + text)
 	}
 }
 
-// due says whether to draw now.
+// due reports whether it is time for the next picture.
 func (b *bar) due() bool {
 	now := time.Now()
 	if b.w == nil || now.Before(b.patient) {
@@ -89,7 +89,7 @@ func (b *bar) draw(line string) {
 	b.shown = true
 }
 
-// clear takes the line away.
+// clear erases the line.
 func (b *bar) clear() {
 	if b.shown {
 		fmt.Fprint(b.w, eraseLine)
@@ -97,8 +97,8 @@ func (b *bar) clear() {
 	}
 }
 
-// isTerminal says whether somebody looks at what is written to w, or types what
-// is read from it.
+// isTerminal reports whether w is a terminal: whether a user sees what is written to
+// it, or types what is read from it.
 func isTerminal(w any) bool {
 	f, ok := w.(interface{ Fd() uintptr })
 	return ok && term.IsTerminal(int(f.Fd()))

@@ -37,9 +37,12 @@ becomes a line of OUT, in the same order:
 An id may be any JSON; it is copied as it stands, and is null where there is none.
 In place of a prompt a line may have tokens, a list of ids. It may also have
 max_tokens, temperature, top_k, top_p, min_p, repeat_penalty, seed, stop (a text or a
-list of them) and raw, each in place of the flag here; null is as if it weren't there.
+list of them), raw and logprobs (a number, or false), each in place of the flag here;
+null is as if it weren't there.
 A line without a seed has its own, drawn from --seed and the number of the line, empty
 lines counted: the same file and --seed give the same output, whatever the pipeline is.
+
+With logprobs a result also has "logprobs", in the form that 'leat run --help' shows.
 
 A line that can't be understood or continued has finish "error" and an error that
 begins with its number. The others go on, and at the end the exit status is 1. Lines
@@ -49,7 +52,8 @@ Results are written to OUT as they come, whole lines only. Whatever ends the com
 before IN is done, Ctrl+C or kill -9, the same command with --resume goes on: finished
 lines are kept, and OUT gets the same bytes as without the break. Until it is complete,
 OUT.resume stands beside OUT, with results that have to wait for lines before them, and
-with the seed. An OUT that isn't empty is refused without --resume or --overwrite.`,
+with the seed. An OUT that isn't empty is refused without --resume or --overwrite, and
+so is one that another process is writing.`,
 		Example: `  leat batch -m model.gguf -i prompts.jsonl -o results.jsonl --devices cuda:0,cuda:1
   leat batch -m model.gguf -i prompts.jsonl -o results.jsonl --resume
   leat batch -m model.gguf -i - -o - --temp 0 -n 64 < prompts.jsonl | less`,
@@ -67,6 +71,7 @@ with the seed. An OUT that isn't empty is refused without --resume or --overwrit
 	flags.BoolVar(&f.overwrite, "overwrite", false, "replace an OUT that isn't empty")
 	flags.BoolVar(&f.json, "json", false, "print JSON that sums up the run")
 	f.generation.add(flags)
+	f.generation.addLogProbs(flags)
 	f.pipeline.add(c, 64)
 	return c
 }
@@ -142,6 +147,8 @@ func (f *batchFlags) run(c *cobra.Command) (err error) {
 			return resume.past.ended(lines)
 		},
 		journal: kept,
+
+		mostScored: scoredRoom(e.Plan()),
 	}
 	w.tally.total = in.Size()
 	if isTerminal(stderr) && (out.file != nil || !isTerminal(stdout)) {
@@ -187,11 +194,17 @@ func (f *batchFlags) task(e *generate.Engine, l inputLine, past *past) (*task, e
 		t.request.Tokens, t.err = e.Tokens(t.request.Prompt)
 		t.request.Prompt = "" // the window holds tokens alone
 	}
+	if t.err == nil && t.request.LogProbs {
+		t.scored = scoredBytes(min(t.request.MaxTokens, e.Plan().Context), t.request.TopLogProbs)
+	}
 	return t, nil
 }
 
 // run continues the task's prompt.
 func (t *task) run(ctx context.Context, e *generate.Engine) {
+	if t.request.LogProbs {
+		t.scores = newScores(e.Tokenizer())
+	}
 	var text strings.Builder
 	for step, err := range e.Stream(ctx, t.request) {
 		if err != nil {
@@ -200,6 +213,7 @@ func (t *task) run(ctx context.Context, e *generate.Engine) {
 		}
 		if step.ID >= 0 {
 			t.tokens = append(t.tokens, step.ID)
+			t.scores.add(step)
 			t.count()
 		}
 		text.WriteString(step.Text)

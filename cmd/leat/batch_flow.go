@@ -14,10 +14,11 @@ import (
 	"github.com/leat-dev/leat/cmd/leat/internal/journal"
 )
 
-// flow carries lines from a reader to a writer: many are worked on at once, and
-// their results are written in the order of the input, each as soon as those
-// before it are. Between the two is a window, so that neither a long file nor a
-// slow line makes memory grow: a line leaves it when its result is written.
+// flow processes the lines of an input, many at once, and writes their results in the
+// order of the input, each as soon as those before it have been written. Lines between
+// the reader and the writer are in the window, which is bounded, so that neither a long
+// file nor a slow line makes memory grow. A line leaves the window when its result has
+// been written.
 type flow struct {
 	window  int                                // most lines in it
 	prepare func(inputLine) (*task, error)     // called for one line at a time; an error ends all
@@ -26,9 +27,13 @@ type flow struct {
 	journal *journal.Journal                   // keeps what can't be written yet; may be nil
 	show    *bar                               // nil: nothing is shown
 
+	mostScored int64 // bytes of log-probabilities in the window
+
 	tally tally
 	lines *semaphore.Weighted // of the window
 	bytes *semaphore.Weighted // of the lines in it
+
+	scored *semaphore.Weighted // bytes of the log-probabilities in the window
 
 	// What has happened, for run to see when all is done.
 	untaken, unfinished bool  // ctx ended before the input did, and before a line taken did
@@ -46,6 +51,7 @@ const mostBytes = 4 * longestLine
 // have been written.
 func (f *flow) run(ctx context.Context, in io.Reader, w io.Writer) error {
 	f.lines, f.bytes = semaphore.NewWeighted(int64(f.window)), semaphore.NewWeighted(mostBytes)
+	f.scored = semaphore.NewWeighted(f.mostScored)
 	f.tally.began = time.Now()
 	defer func() { f.tally.took = time.Since(f.tally.began) }()
 	g, inner := errgroup.WithContext(ctx)
@@ -94,6 +100,9 @@ func (f *flow) take(ctx context.Context, g *errgroup.Group, lines <-chan inputLi
 		t, err := f.prepare(l)
 		if err != nil {
 			return err
+		}
+		if t.scored = min(t.scored, f.mostScored); f.scored.Acquire(ctx, t.scored) != nil {
+			return nil
 		}
 		t.size, t.end, t.digest, t.done = size, l.end, l.digest, make(chan struct{})
 		t.count = func() { f.tally.made.Add(1) }
@@ -179,6 +188,7 @@ func (f *flow) write(ctx context.Context, queue <-chan *task, to io.Writer) erro
 			draw()
 		}
 		f.bytes.Release(t.size)
+		f.scored.Release(t.scored)
 		f.lines.Release(1)
 	}
 }

@@ -80,7 +80,7 @@ func (f *lineFields) read(line []byte) error {
 		}
 		if seen[key] {
 			if key == "id" {
-				f.id = nil // which of them is meant, nobody knows
+				f.id = nil // it is not known which of them is meant
 			}
 			return fmt.Errorf("%q stands there twice", short(key))
 		}
@@ -108,7 +108,7 @@ func notAnObject(err error) error {
 	return fmt.Errorf("it is not a JSON object: %w", err)
 }
 
-const lineKeys = "id, prompt, tokens, max_tokens, temperature, top_k, top_p, min_p, repeat_penalty, seed, stop and raw"
+const lineKeys = "id, prompt, tokens, max_tokens, temperature, top_k, top_p, min_p, repeat_penalty, seed, stop, raw and logprobs"
 
 // set takes one field. null is as good as no field.
 func (f *lineFields) set(key string, value json.RawMessage) error {
@@ -160,6 +160,8 @@ func (f *lineFields) set(key string, value json.RawMessage) error {
 		return f.stop(value)
 	case "raw":
 		return field(key, value, &f.flags.raw, "true or false")
+	case "logprobs":
+		return f.flags.logProbs.set(value)
 	}
 	return fmt.Errorf("unknown key %q: there are %s", short(key), lineKeys)
 }
@@ -250,6 +252,8 @@ type task struct {
 
 	text   string
 	tokens []int32
+	scores *scores // nil: not asked for
+	scored int64   // bytes that they take at most, about
 	finish generate.Finish
 	err    error // its result, if it isn't nil
 
@@ -274,6 +278,7 @@ func (t *task) render() error {
 	var b bytes.Buffer
 	err := t.appendTo(&b)
 	t.line, t.failed = b.Bytes(), t.err != nil
+	t.scores = nil // the line has them
 	return err
 }
 
@@ -292,7 +297,7 @@ func (t *task) appendTo(b *bytes.Buffer) error {
 	if t.err != nil {
 		err = e.Encode(errorDocument{"", generate.Failed, fmt.Sprintf("line %d: %v", t.number, withFlag(t.err))})
 	} else {
-		err = e.Encode(lineDocument{t.text, append([]int32{}, t.tokens...), len(t.request.Tokens), t.finish})
+		err = e.Encode(lineDocument{t.text, append([]int32{}, t.tokens...), len(t.request.Tokens), t.finish, t.scores.document()})
 	}
 	if err == nil {
 		b.Bytes()[start] = ',' // where the object began
@@ -306,6 +311,7 @@ type lineDocument struct {
 	Tokens       []int32         `json:"tokens"`
 	PromptTokens int             `json:"prompt_tokens"`
 	Finish       generate.Finish `json:"finish"`
+	LogProbs     *scoresDocument `json:"logprobs,omitempty"`
 }
 
 // errorDocument is what leat batch writes for a line that failed, after its id.

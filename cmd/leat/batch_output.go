@@ -28,7 +28,9 @@ type batchOutput struct {
 }
 
 // openBatchOutput finds out whether the output can be written. What stands there
-// stays until begin. The wait for the reader of a named pipe ends with ctx.
+// stays until begin. The wait for the reader of a named pipe ends with ctx. A regular
+// file is locked until Close; if another process has locked it, the error wraps
+// files.ErrLocked.
 func openBatchOutput(ctx context.Context, path string, stdout io.Writer) (*batchOutput, error) {
 	o := &batchOutput{w: stdout, path: path}
 	if files.IsStandardOutput(path) {
@@ -40,22 +42,46 @@ func openBatchOutput(ctx context.Context, path string, stdout io.Writer) (*batch
 	}
 	f, err := files.Await(ctx, open, func(f *os.File) { _ = f.Close() })
 	if errors.Is(err, fs.ErrNotExist) {
-		f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+		f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 		o.made = err == nil
+	}
+	if errors.Is(err, fs.ErrExist) { // another process has just made it
+		f, err = os.OpenFile(path, os.O_RDWR, 0)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("output: %w", err)
 	}
 	o.w, o.file = f, f
 	info, err := f.Stat()
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("output: %w", err), o.Close())
-	}
-	if o.regular = info.Mode().IsRegular(); !o.regular {
+	if err == nil && info.Mode().IsRegular() {
+		o.regular = true
+		err = o.lock(info)
+	} else if err == nil {
 		o.guard = files.NewWriter(ctx, f)
 		o.w = o.guard
 	}
+	if err != nil {
+		o.made = false // if it was made, it is another process's now
+		return nil, errors.Join(fmt.Errorf("output: %w", err), o.Close())
+	}
 	return o, nil
+}
+
+// lock locks the file, which info is of.
+func (o *batchOutput) lock(info fs.FileInfo) error {
+	err := files.Lock(o.file)
+	if errors.Is(err, files.ErrLocked) {
+		return fmt.Errorf("-o %s is being written by another process: wait until it has ended, or name another file", o.path)
+	}
+	if err != nil {
+		return err
+	}
+	// Between opening and locking, a process that made the file and wrote nothing may
+	// have removed it.
+	if there, err := os.Stat(o.path); err != nil || !os.SameFile(there, info) {
+		return fmt.Errorf("-o %s was removed by another process: try again", o.path)
+	}
+	return nil
 }
 
 // found returns the number of results that stand in the file, and leaves o.whole at

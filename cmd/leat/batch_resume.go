@@ -20,8 +20,8 @@ import (
 // journalEnding is that of the journal beside an output.
 const journalEnding = ".resume"
 
-// resumption is how a batch goes on with what stands in its output: the results in
-// it, and the journal beside it.
+// resumption is what a batch continues from: the results in its output, and the
+// journal beside it.
 type resumption struct {
 	anew    bool  // nothing is kept
 	past    *past // nil: nothing is there
@@ -120,6 +120,7 @@ func (f *batchFlags) settings() map[string]string {
 		"--repeat-penalty": fmt.Sprint(s.RepeatPenalty),
 		"--stop":           strings.Trim(fmt.Sprintf("%q", f.generation.stop), "[]"),
 		"--raw":            fmt.Sprint(f.generation.raw),
+		"--logprobs":       f.generation.logProbs.String(),
 		"--ctx":            fmt.Sprint(f.pipeline.context),
 		"--kv":             f.pipeline.kv.String(),
 	}
@@ -155,7 +156,7 @@ func (r *resumption) begin(f *batchFlags, out *batchOutput, warn func(error)) (*
 	return j, nil
 }
 
-// past is what an earlier run of the same batch has left.
+// past is the state that an earlier run of the same batch has left.
 type past struct {
 	file    *os.File      // the output, from its start
 	lines   *bufio.Reader // of it
@@ -212,7 +213,7 @@ func (p *past) task(l inputLine, id []byte) (*task, error) {
 	return t, nil
 }
 
-// ended says what is wrong if the input has fewer lines than there are results.
+// ended returns an error if the input had fewer lines than there are results.
 func (p *past) ended(number int) error {
 	if p == nil || p.written == 0 {
 		return nil

@@ -192,6 +192,7 @@ func TestBatchResumeRefuses(t *testing.T) {
 		"isn't the journal":         {lines, first + "\n", "precious\n"},
 		"-n is 2 now, and was 3":    {lines, first + "\n", header},
 		"was begun with --seed 1":   {lines, first + "\n", strings.Replace(header, `"3"`, `"2"`, 1)},
+		"--logprobs is not given n": {lines, first + "\n", strings.NewReplacer(`"-n":"3"`, `"--logprobs":"3"`, `"seed":1`, `"seed":2`).Replace(header)},
 		"--temp is 0.8 now, and wa": {lines, first + "\n", strings.NewReplacer(`"3"`, `"2"`, "0.8", "1", `"seed":1`, `"seed":2`).Replace(header)},
 	} {
 		write(in, there.in)
@@ -222,4 +223,35 @@ func TestBatchWithoutAJournal(t *testing.T) {
 	}
 	assert.Equal(t, exitDone, o.status, o.err)
 	assert.FileExists(t, out)
+}
+
+// A batch whose output another process writes changes nothing and says so, whatever it
+// was told to do with the output.
+func TestBatchIsAlone(t *testing.T) {
+	folder := t.TempDir()
+	out := filepath.Join(folder, "out.jsonl")
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	r, w := io.Pipe()
+	defer w.Close()
+	ended := make(chan outcome)
+	go func() { ended <- leatWith(ctx, r, "batch", "-m", storiesFile, "-i", "-", "-o", out, "--seed", "1") }()
+	line := `{"prompt":"The","max_tokens":2}` + "\n"
+	_, err := io.WriteString(w, line) // it is being read: the output is locked
+	require.NoError(t, err)
+
+	in := writeFile(t, "in.jsonl", []byte(line))
+	for _, how := range [][]string{{"--resume"}, {"--overwrite"}, {}} {
+		o := leat(t, append([]string{"batch", "-m", storiesFile, "-i", in, "-o", out}, how...)...)
+		failed(t, o, "out.jsonl is being written by another process", "name another file")
+	}
+	require.NoError(t, w.Close())
+	o := <-ended
+	require.Equal(t, exitDone, o.status, o.err)
+	data, err := os.ReadFile(out)
+	require.NoError(t, err)
+	assert.Equal(t, 1, strings.Count(string(data), "\n"), "nothing was lost, and nothing came twice")
+
+	o = leat(t, "batch", "-m", storiesFile, "-i", in, "-o", out, "--overwrite")
+	assert.Equal(t, exitDone, o.status, "the lock has ended: %s", o.err)
 }

@@ -122,5 +122,22 @@ func TestBatchWaitsForNoMore(t *testing.T) {
 	o := batch(t, `{"prompt":"Once upon a time","max_tokens":4,"temperature":0}`, "--max-wait", "1h")
 	assert.Equal(t, exitDone, o.status, o.err)
 	assert.Len(t, results(t, o.out), 1)
-	assert.Equal(t, exitDone, leat(t, greedy("--max-wait", "1h", "--max-seqs", "2", "-n", "3")...).status)
+}
+
+// Where all requests are there from the beginning, an option to wait for more is an
+// error, and no help mentions it.
+func TestNothingToWaitFor(t *testing.T) {
+	for command, more := range map[string][]string{
+		"run": {"-m", storiesFile, "-p", "Once"}, "logits": {"-m", storiesFile, "--tokens", "1", "-o", "x"},
+		"bench": {"-m", storiesFile}, "demo": nil,
+	} {
+		o := leat(t, append([]string{command, "--max-wait", "1h"}, more...)...)
+		assert.Equal(t, exitUsage, o.status, command)
+		assert.Contains(t, o.err, "--max-wait: ", command)
+		assert.Contains(t, o.err, "nothing to wait for", command)
+		assert.NotContains(t, done(t, command, "--help"), "--max-wait", command)
+	}
+	assert.Contains(t, done(t, "batch", "--help"), "--max-wait")
+	done(t, greedy("--max-wait", "0", "-n", "1")...)
+	done(t, "plan", "-m", storiesFile, "--max-wait", "1ms") // as for the batch that it is to be run with
 }

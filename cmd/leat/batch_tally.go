@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// tally is how far the lines are. All but made belongs to the goroutine that
-// writes, and when that has ended, to its owner.
+// tally counts what has been done. All fields but made are used only by the goroutine
+// that writes, and after its end by the goroutine that started it.
 type tally struct {
 	lines, failed int   // that are written
 	kept          int   // of the lines, by an earlier run
@@ -36,7 +36,7 @@ func (p *tally) add(t *task) {
 	p.bytes = t.end
 }
 
-// picture is how far the lines are while they run.
+// picture returns the progress line of a batch that runs.
 func (p *tally) picture(filled func(share float64) string) string {
 	made := int(p.made.Load())
 	text := fmt.Sprintf("%s, %.1f tokens/s", counted(p.lines, "line"), perSecond(made, time.Since(p.began)))
@@ -50,7 +50,7 @@ func (p *tally) picture(filled func(share float64) string) string {
 	return text
 }
 
-// String is what was written in all.
+// String returns a summary of all that was written.
 func (p *tally) String() string {
 	before := ""
 	if p.kept > 0 {

@@ -30,6 +30,7 @@ type batchResult struct {
 	PromptTokens int             `json:"prompt_tokens"`
 	Finish       generate.Finish `json:"finish"`
 	Error        string          `json:"error"`
+	LogProbs     *scoresDocument `json:"logprobs"`
 }
 
 // batch runs lines through the command, from standard input to standard output.

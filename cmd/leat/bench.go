@@ -68,6 +68,7 @@ that was best. Here all tokens added count, and the time of the prompts too.`,
 	flags.BoolVar(&f.sweep, "sweep", false, "find the fastest devices, in-flight count, batch size and queue depth")
 	read(flags, "sweep-time", "60s", "begin nothing new after `TIME`", &f.sweepTime, wait)
 	f.pipeline.add(c, 64)
+	f.pipeline.waitsForNone("the sequences of a test begin together")
 	return c
 }
 
@@ -186,6 +187,7 @@ func (f *benchFlags) start(ctx context.Context, stderr io.Writer, m *model.Model
 	if err != nil {
 		return nil, err
 	}
+	f.pipeline.tellUnused(stderr, p)
 	flags := f.pipeline
 	flags.context = p.Context + 1
 	if _, err := generate.NewPlan(ctx, m, flags.options()...); err != nil {

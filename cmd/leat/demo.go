@@ -67,6 +67,7 @@ or another kind of device changes them.`,
 	f.generation.sampling.Seed = demoSeed
 	flags.Lookup("seed").DefValue = fmt.Sprint(demoSeed)
 	f.pipeline.add(c, len(openings))
+	f.pipeline.waitsForNone("all stories begin together")
 	flags.Lookup("devices").DefValue = "all cores in as many stages, at least 2"
 	return c
 }
@@ -77,6 +78,9 @@ func (f *demoFlags) run(c *cobra.Command) (err error) {
 	}
 	like, err := f.generation.request()
 	if err != nil {
+		return err
+	}
+	if err := f.pipeline.check(); err != nil {
 		return err
 	}
 	m, err := model.Parse(stories.Name, stories.GGUF)
@@ -169,7 +173,6 @@ func (f *pipelineFlags) alone(device string) *pipelineFlags {
 		pack:     pipeline.Balanced,
 		queue:    []int{1},
 		maxBatch: f.maxBatch,
-		maxWait:  f.maxWait,
 		maxSeqs:  f.maxSeqs,
 		context:  f.context,
 		kv:       f.kv,
@@ -215,7 +218,7 @@ func (d *demo) plain(ctx context.Context, w io.Writer) error {
 // it was ended early, they are what was known by then.
 func (d *demo) live(ctx context.Context, in io.Reader, w io.Writer) error {
 	if !isTerminal(in) {
-		in = nil // nobody types
+		in = nil // it has no keys to read
 	}
 	b := newBoard(d.comparison.standings())
 	v := newLiveView(b, func() []pipeline.StageStats { return d.engine.Stats().Stages }, in != nil)

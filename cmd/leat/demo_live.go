@@ -182,11 +182,11 @@ func (v *liveView) tick(at time.Time) {
 	}
 }
 
-// errInterrupted says that whoever watched pressed Ctrl+C, which a terminal in
+// errInterrupted says that the user pressed Ctrl+C, which a terminal in
 // raw mode doesn't turn into a signal.
 var errInterrupted = errors.New("interrupted")
 
-// watch runs work and draws it until it is done, or until whoever watches ends
+// watch runs work and draws it until it is done, or until the user ends
 // it, which ends the work's context. It returns the work's error. in may be nil.
 func watch(ctx context.Context, v *liveView, in io.Reader, out io.Writer, work func(context.Context) error) error {
 	p := tea.NewProgram(v, tea.WithContext(ctx), tea.WithoutSignalHandler(), tea.WithInput(in), tea.WithOutput(out))

@@ -1,11 +1,11 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
+	"strings"
 
+	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/leat-dev/leat/device"
@@ -36,20 +36,37 @@ isn't found by itself, LEAT_CUDA_LIBRARY says which file it is.`,
 	return c
 }
 
+// printDevices prints the tables no wider than the terminal behind w.
 func printDevices(w io.Writer, found []device.Info, missing []device.Unavailable) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "device\tdescription\tmemory\tfree\tsimd")
+	_, err := lipgloss.Fprint(w, strings.Join(deviceLines(found, missing, windowWidth(w)), "\n")+"\n")
+	return err
+}
+
+// deviceLines returns the devices in lines of at most width columns; 0: any.
+func deviceLines(found []device.Info, missing []device.Unavailable, width int) []string {
+	columns := newColumns("device", "description", "memory", "free", "simd")
 	for _, d := range found {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", d.Name, printable(d.Description), known(d.Memory), known(d.Free), d.SIMD)
+		addRow(columns, d.Name, printable(d.Description), known(d.Memory), known(d.Free), d.SIMD)
+	}
+	lines := fitted(columns, width)
+	indent := columns[0].width() + 2
+	if width > 0 && indent > width/2 {
+		indent = 2
 	}
 	for _, u := range missing {
 		none := "none"
 		if slices.ContainsFunc(found, func(d device.Info) bool { return d.Kind == u.Kind }) {
 			none = "not all"
 		}
-		fmt.Fprintf(t, "%s\t%s: %s\n", u.Kind, none, oneLine(u.Reason))
+		text := pad(u.Kind.String(), columns[0].width()) + "  " + none + ": " + oneLine(u.Reason)
+		for i, line := range within(text, max(0, width-indent)) {
+			if i > 0 {
+				line = strings.Repeat(" ", indent) + line
+			}
+			lines = append(lines, line)
+		}
 	}
-	return t.Flush()
+	return lines
 }
 
 func known(bytes int64) string {

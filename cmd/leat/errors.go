@@ -23,8 +23,7 @@ const (
 	exitInterrupted = 130
 )
 
-// usageError is what whoever typed the command can put right in the command
-// itself.
+// usageError is an error that the user can correct in the command line itself.
 type usageError struct{ error }
 
 func (u usageError) Unwrap() error { return u.error }

@@ -17,8 +17,8 @@ import (
 	"github.com/leat-dev/leat/pipeline/placement"
 )
 
-// pipelineFlags say what an engine is made of. They are the same for every
-// command that plans or starts one.
+// pipelineFlags are the flags for devices, placement and batches. They are the same in
+// every command that plans or starts an engine.
 type pipelineFlags struct {
 	command *cobra.Command  // nil: of no command line
 	placed  *placement.File // what --placement names, once it is read
@@ -37,6 +37,8 @@ type pipelineFlags struct {
 	reserve   int64 // negative: by kind of device
 	threads   int   // 0: all cores
 	trace     string
+
+	noMore string // why no batch can wait for more rows; "": it can
 }
 
 // add defines the flags. maxSeqs is the command's default for --max-seqs.
@@ -72,8 +74,18 @@ func (f *pipelineFlags) add(c *cobra.Command, maxSeqs int) {
 	f.completeFlags(c)
 }
 
-// check says which flags don't go together.
+// waitsForNone makes --max-wait an error in a command whose requests are all there from
+// the beginning: no more rows can come, and a batch would wait in vain.
+func (f *pipelineFlags) waitsForNone(why string) {
+	f.noMore = why
+	f.command.Flags().Lookup("max-wait").Hidden = true
+}
+
+// check says which flags don't go together, and which have no effect.
 func (f *pipelineFlags) check() error {
+	if f.noMore != "" && f.maxWait > 0 {
+		return usage("--max-wait: %s, so a batch has nothing to wait for", f.noMore)
+	}
 	for _, other := range []string{"devices", "pack"} {
 		if f.placement != "" && f.command != nil && f.command.Flags().Changed(other) {
 			return usage("--placement and --%s exclude each other: the file says where each layer goes", other)
@@ -85,7 +97,7 @@ func (f *pipelineFlags) check() error {
 	return nil
 }
 
-// stdin is the command's standard input.
+// stdin returns the command's standard input.
 func (f *pipelineFlags) stdin() io.Reader {
 	if f.command == nil {
 		return strings.NewReader("")
@@ -93,7 +105,7 @@ func (f *pipelineFlags) stdin() io.Reader {
 	return f.command.InOrStdin()
 }
 
-// options are the flags as an engine takes them.
+// options returns the flags as options of an engine.
 func (f *pipelineFlags) options(more ...pipeline.Option) []generate.Option {
 	p := append(more,
 		pipeline.WithDevices(f.devices),

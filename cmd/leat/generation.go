@@ -19,9 +19,10 @@ type generationFlags struct {
 	sampling  generate.Sampling
 	stop      []string
 	raw       bool
+	logProbs  logProbs
 }
 
-// add defines the flags. The seed is drawn here, so that it can be told.
+// add defines the flags. The default seed is drawn here, so that it can be printed.
 func (f *generationFlags) add(flags *pflag.FlagSet) {
 	defer group(flags, "Generation")()
 	f.flags = flags
@@ -39,8 +40,8 @@ func (f *generationFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.raw, "raw", false, "the prompt as it is, without a chat template: say so for a model that has one")
 }
 
-// request is the flags as a request for an engine. Values that make no sense
-// are wrong usage.
+// request returns the flags as a request for an engine. Values that are out of range
+// are usage errors.
 func (f *generationFlags) request() (generate.Request, error) {
 	if f.maxTokens < 1 {
 		return generate.Request{}, usage("-n %d: it may be 1 or more", f.maxTokens)
@@ -60,16 +61,19 @@ func (f *generationFlags) request() (generate.Request, error) {
 			return generate.Request{}, usage("an empty --stop text would stop at once: leave it out")
 		}
 	}
-	return generate.Request{MaxTokens: f.maxTokens, Stop: f.stop, Sampling: s}, nil
+	return generate.Request{
+		MaxTokens: f.maxTokens, Stop: f.stop, Sampling: s,
+		LogProbs: f.logProbs.wanted, TopLogProbs: f.logProbs.top,
+	}, nil
 }
 
-// drawn says that chance has chosen the seed, and that the text depends on it.
+// drawn reports whether the seed was drawn at random and the text depends on it.
 func (f *generationFlags) drawn() bool {
 	return f.sampling.Temperature > 0 && !f.flags.Changed("seed")
 }
 
-// warn says that a prompt goes to the model as it is where the model expects
-// otherwise, unless that is asked for.
+// warn warns that the prompt is not put into the model's chat template, if the model
+// has one, unless --raw is given.
 func (f *generationFlags) warn(stderr io.Writer, m *model.Model) {
 	if template, ok, _ := m.File().String("tokenizer.chat_template"); ok && template != "" && !f.raw {
 		fmt.Fprintln(stderr, "leat: the model has a chat template, which is not applied: the prompt is taken as it is, as --raw says")

@@ -92,8 +92,8 @@ func page(c *cobra.Command, w io.Writer, width int) {
 	}
 }
 
-// helpPage is help on its way to somebody. Errors of writing are looked at where the
-// command ends.
+// helpPage writes the help of a command. Its writer keeps the errors, which are
+// checked when the command ends.
 type helpPage struct {
 	w      io.Writer
 	width  int

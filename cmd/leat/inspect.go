@@ -6,8 +6,8 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
+	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/leat-dev/leat/device"
@@ -55,40 +55,41 @@ any architecture, and of types that Leat doesn't compute with.`,
 	return c
 }
 
+// printFile prints the tables no wider than the terminal behind w.
 func printFile(w io.Writer, f *gguf.File) error {
-	fmt.Fprintf(w, "%s: GGUF version %d, %s, tensors aligned to %d bytes\n", printable(f.Name()), f.Version(), device.FormatSize(f.Size()), f.Alignment())
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "\nkey\ttype\tvalue")
+	_, err := lipgloss.Fprint(w, strings.Join(fileLines(f, windowWidth(w)), "\n")+"\n")
+	return err
+}
+
+// fileLines returns what a file holds in lines of at most width columns; 0: any.
+func fileLines(f *gguf.File, width int) []string {
+	lines := within(fmt.Sprintf("%s: GGUF version %d, %s, tensors aligned to %d bytes", printable(f.Name()), f.Version(), device.FormatSize(f.Size()), f.Alignment()), width)
+	keys := newColumns("key", "type", "value")
 	for _, key := range f.Keys() {
 		v, _ := f.Value(key)
 		length := ""
 		if v.Kind() == gguf.Array {
 			length = fmt.Sprintf("%d: ", v.Len())
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s%s\n", brief(key), v.TypeName(), length, v)
+		addRow(keys, brief(key), v.TypeName(), length+v.String())
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
+	lines = append(append(lines, ""), fitted(keys, width)...)
 	if len(f.Tensors()) == 0 {
-		_, err := fmt.Fprintln(w, "\nno tensors")
-		return err
+		return append(lines, "", "no tensors")
 	}
-	fmt.Fprintln(t, "\ntensor\ttype\tshape\tbytes")
+	tensors := newColumns("tensor", "type", "shape", "bytes")
 	for _, x := range f.Tensors() {
-		fmt.Fprintf(t, "%s\t%v\t%s\t%d\n", brief(x.Name), x.Type, shape(x.Dims), x.Size)
+		addRow(tensors, brief(x.Name), x.Type.String(), shape(x.Dims), fmt.Sprint(x.Size))
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintln(t, "\ntype\ttensors\tparameters\tsize")
+	lines = append(append(lines, ""), fitted(tensors, width)...)
+	types := newColumns("type", "tensors", "parameters", "size")
 	totals := totalsOf(f)
-	for _, x := range totals {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%s\n", x.Type, x.Tensors, x.Parameters, device.FormatSize(x.Bytes))
-	}
 	all := sum(totals)
-	fmt.Fprintf(t, "all\t%d\t%d\t%s\n", all.Tensors, all.Parameters, device.FormatSize(all.Bytes))
-	return t.Flush()
+	all.Type = "all"
+	for _, x := range append(totals, all) {
+		addRow(types, x.Type, fmt.Sprint(x.Tensors), fmt.Sprint(x.Parameters), device.FormatSize(x.Bytes))
+	}
+	return append(append(lines, ""), fitted(types, width)...)
 }
 
 // brief is a name from a file, fit for a column.

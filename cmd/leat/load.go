@@ -17,8 +17,9 @@ func openModel(ctx context.Context, path string) (*model.Model, error) {
 	return openFile(ctx, path, model.Open)
 }
 
-// openFile opens a file with open. However long that takes, as it does for a pipe
-// that nobody writes to and for a disk that stands still, the end of ctx ends it.
+// openFile opens a file with open. It returns early with the error of ctx if that ends
+// first, as open may block for ever on a pipe without a writer or on a disk that
+// doesn't respond.
 func openFile[T io.Closer](ctx context.Context, path string, open func(path string) (T, error)) (T, error) {
 	if err := given(path); err != nil {
 		var none T
@@ -32,10 +33,24 @@ func openFile[T io.Closer](ctx context.Context, path string, open func(path stri
 // of every batch, as is a trace.
 func (f *pipelineFlags) start(ctx context.Context, stderr io.Writer, m *model.Model, watchers ...pipeline.Observer) (*engine, error) {
 	f.warn(stderr, m)
-	return f.load(ctx, stderr, m, watchers...)
+	e, err := f.load(ctx, stderr, m, watchers...)
+	if err == nil {
+		f.tellUnused(stderr, e.Plan())
+	}
+	return e, err
 }
 
-// load is start without a warning. On a terminal a bar shows how far it is.
+// tellUnused names the devices that were asked for and have no stage.
+func (f *pipelineFlags) tellUnused(stderr io.Writer, p *generate.Plan) {
+	if !f.command.Flags().Changed("devices") {
+		return
+	}
+	for _, u := range p.Unused {
+		fmt.Fprintf(stderr, "leat: %s\n", oneLine(unusedText(u)))
+	}
+}
+
+// load is start without warnings. On a terminal a bar shows the progress.
 func (f *pipelineFlags) load(ctx context.Context, stderr io.Writer, m *model.Model, watchers ...pipeline.Observer) (_ *engine, err error) {
 	b := newBar(stderr, "loading")
 	defer b.clear()
@@ -63,7 +78,7 @@ func (f *pipelineFlags) load(ctx context.Context, stderr io.Writer, m *model.Mod
 	return e, err
 }
 
-// plan is what start would start.
+// plan returns the plan that start would start.
 func (f *pipelineFlags) plan(ctx context.Context, stderr io.Writer, m *model.Model) (*generate.Plan, error) {
 	f.warn(stderr, m)
 	return f.place(ctx, stderr, m)

@@ -44,6 +44,7 @@ there; -o - writes to standard output.`,
 	outputFile(flags, "output")
 	jsonFlag(flags, &f.json)
 	f.pipeline.add(c, 1)
+	f.pipeline.waitsForNone("there is one text")
 	return c
 }
 
@@ -64,6 +65,9 @@ func (f *logitsFlags) run(c *cobra.Command) (err error) {
 	case files.IsStandardOutput(f.out) && f.json:
 		return usage("-o - and --json exclude each other: both print to standard output")
 	}
+	if err := f.pipeline.check(); err != nil {
+		return err
+	}
 	m, err := openModel(c.Context(), f.model)
 	if err != nil {
 		return err
@@ -78,7 +82,6 @@ func (f *logitsFlags) run(c *cobra.Command) (err error) {
 		return err
 	}
 	defer out.Discard()
-	f.pipeline.maxWait = 0 // nothing comes that could be waited for
 	e, err := f.pipeline.start(c.Context(), c.ErrOrStderr(), m)
 	if err != nil {
 		return err

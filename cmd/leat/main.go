@@ -18,7 +18,7 @@ import (
 
 	"github.com/leat-dev/leat/cmd/leat/internal/files"
 
-	// A blank import says which devices the command knows besides cores.
+	// This import registers the backends of all devices other than CPU cores.
 	_ "github.com/leat-dev/leat/backends"
 )
 
@@ -30,8 +30,8 @@ func main() {
 }
 
 // signalled returns a context that ends with the first signal to end, such as
-// Ctrl+C. The second one ends the process at once. Signals that whoever started the
-// process wants ignored, as nohup does, stay ignored.
+// Ctrl+C. The second one ends the process at once. Signals that the process was started
+// to ignore, as nohup starts it, stay ignored.
 func signalled(parent context.Context) (context.Context, context.CancelFunc) {
 	signals := slices.DeleteFunc([]os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}, signal.Ignored)
 	if len(signals) == 0 { // to NotifyContext it would mean all
@@ -56,7 +56,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetErr(errs)
 	command, err := root.ExecuteContextC(ctx)
 	if failed := written.Err(); err == nil && failed != nil {
-		err = failed // whoever printed, as help does, looked at no error
+		err = failed // the code that prints help and such checks no errors
 	}
 	return report(ctx, errs, command, err)
 }

@@ -74,10 +74,7 @@ func (v *planView) table(width int) string {
 			}
 		}
 	}
-	lines := layOut(columns, width)
-	if width > 0 && slices.ContainsFunc(lines, func(l string) bool { return ansi.StringWidth(l) > width }) {
-		lines = records(columns, width)
-	}
+	lines := fitted(columns, width)
 	for _, text := range slices.Concat(v.memories, v.unused) {
 		lines = append(lines, within(text, width)...)
 	}
@@ -165,6 +162,32 @@ func (v *planView) roomAndStages() string {
 	return counted(v.count, "stage") + ", " + v.room
 }
 
+// newColumns returns empty columns with these titles.
+func newColumns(titles ...string) []column {
+	columns := make([]column, len(titles))
+	for i, title := range titles {
+		columns[i].title = title
+	}
+	return columns
+}
+
+// addRow adds a cell to each column.
+func addRow(columns []column, cells ...string) {
+	for i, cell := range cells {
+		columns[i].cells = append(columns[i].cells, cell)
+	}
+}
+
+// fitted returns a table of at most width columns, or a list where there is no room for
+// a table; 0: a table.
+func fitted(columns []column, width int) []string {
+	lines := layOut(columns, width)
+	if width > 0 && slices.ContainsFunc(lines, func(l string) bool { return ansi.StringWidth(l) > width }) {
+		return records(columns, width)
+	}
+	return lines
+}
+
 // layOut sets columns beside each other, with their titles above.
 func layOut(columns []column, width int) []string {
 	const gap = 2
@@ -184,6 +207,9 @@ func layOut(columns []column, width int) []string {
 		line := ""
 		for i, c := range columns {
 			cell := c.cell(row, c.width())
+			if i == len(columns)-1 {
+				cell = strings.TrimRight(cell, " ")
+			}
 			if row < 0 {
 				cell = dim.Render(cell)
 			}

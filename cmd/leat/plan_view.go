@@ -54,7 +54,7 @@ func newPlanView(m *model.Model, p *generate.Plan) *planView {
 	v.addStages(p.Stages, p.Slowest())
 	v.round = newTimeline(p.Stages, p.InFlight(), p.Routes())
 	for _, u := range p.Unused {
-		v.unused = append(v.unused, fmt.Sprintf("%s has no stage: %s", u.Devices, u.Reason))
+		v.unused = append(v.unused, unusedText(u))
 	}
 	if p.Limit != nil {
 		v.limit = fmt.Sprintf("pages for %d of %s at full length: %s has no room for more",
@@ -64,6 +64,10 @@ func newPlanView(m *model.Model, p *generate.Plan) *planView {
 	v.pace = fmt.Sprintf("crossings %d, slowest stage %s (%s of a round), expected %.1f × one device",
 		p.Crossings(), v.nameOf(slowest), percent(slowest.share), p.Speedup())
 	return v
+}
+
+func unusedText(u pipeline.Unused) string {
+	return fmt.Sprintf("%s has no stage: %s", u.Devices, u.Reason)
 }
 
 // addStages adds the stages, of which the one at slowest takes longest.

@@ -31,9 +31,22 @@ func runCommand() *cobra.Command {
 		Long: `Continues a prompt and prints the text as it is written, without the prompt. The
 prompt comes from -p, from a file, or from standard input. Without --seed the text is
 another one each time; the seed that was drawn is told on standard error, or with
---json, and gives the same text again.`,
+--json, and gives the same text again.
+
+With --logprobs N a table follows the text: a row for each token, with the logarithm of
+its probability, its probability, and the N tokens that were most likely in its place.
+Probabilities are the model's own, before --temp and the flags after it change them. With
+--json the object has them under "logprobs", as OpenAI's API has:
+
+  {"content":[{"id":383,"token":" there","logprob":-0.52,"top_logprobs":[
+    {"id":383,"token":" there","logprob":-0.52},
+    {"id":322,"token":" in","logprob":-1.9}]}]}
+
+A token that is not whole characters also has its "bytes". A "logprob" of -9999 is that
+of a token that is impossible.`,
 		Example: `  leat run -m model.gguf -p "Once upon a time"
   leat run -m model.gguf -f prompt.txt --temp 0 -n 64 --json
+  leat run -m model.gguf -p "Once upon a time" --temp 0 -n 8 --logprobs 3
   printf "Once upon a time" | leat run -m model.gguf --devices cpu/2`,
 		Args: arguments(0, ""),
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
@@ -44,7 +57,9 @@ another one each time; the seed that was drawn is told on standard error, or wit
 	f.prompt.add(flags)
 	jsonFlag(flags, &f.json)
 	f.generation.add(flags)
+	f.generation.addLogProbs(flags)
 	f.pipeline.add(c, 1)
+	f.pipeline.waitsForNone("there is one prompt")
 	return c
 }
 
@@ -55,6 +70,9 @@ func (f *runFlags) run(c *cobra.Command) (err error) {
 		return err
 	}
 	if err := f.prompt.check(); err != nil {
+		return err
+	}
+	if err := f.pipeline.check(); err != nil {
 		return err
 	}
 	if f.pipeline.placement == files.Standard && !f.prompt.given() {
@@ -72,7 +90,6 @@ func (f *runFlags) run(c *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	f.pipeline.maxWait = 0 // nothing comes that could be waited for
 	began = time.Now()
 	e, err := f.pipeline.start(ctx, stderr, m)
 	if err != nil {
@@ -86,6 +103,9 @@ func (f *runFlags) run(c *cobra.Command) (err error) {
 		w = io.Discard
 	}
 	done := continuation{finish: generate.Failed}
+	if request.LogProbs {
+		done.scores = newScores(e.Tokenizer())
+	}
 	if request.Tokens, err = e.Tokens(prompt); err == nil {
 		err = done.write(ctx, w, e.Engine, request)
 	}
@@ -94,6 +114,11 @@ func (f *runFlags) run(c *cobra.Command) (err error) {
 			err = failed
 		}
 		return err
+	}
+	if done.scores != nil && len(done.tokens) > 0 {
+		if failed := done.scores.print(stdout); err == nil {
+			err = failed
+		}
 	}
 	told := ""
 	if f.generation.drawn() {
@@ -112,6 +137,7 @@ func (f *runFlags) run(c *cobra.Command) (err error) {
 type continuation struct {
 	text               strings.Builder
 	tokens             []int32
+	scores             *scores // nil: not asked for
 	finish             generate.Finish
 	asked, first, last time.Time // of the request; of the first and last step
 }
@@ -139,6 +165,7 @@ func (d *continuation) write(ctx context.Context, w io.Writer, e *generate.Engin
 		d.finish = t.Finish
 		if t.ID >= 0 {
 			d.tokens = append(d.tokens, t.ID)
+			d.scores.add(t)
 		}
 		d.text.WriteString(t.Text)
 		if err != nil {
@@ -188,6 +215,7 @@ type runDocument struct {
 	Tokens       []int32         `json:"tokens"`
 	Finish       generate.Finish `json:"finish"`
 	Seed         uint64          `json:"seed"`
+	LogProbs     *scoresDocument `json:"logprobs,omitempty"`
 	Stages       []stageDocument `json:"stages"`
 	Timing       timingDocument  `json:"timing"`
 }
@@ -215,6 +243,7 @@ func (d *continuation) document(r generate.Request, stages []pipeline.StageStats
 		Tokens:       append([]int32{}, d.tokens...),
 		Finish:       d.finish,
 		Seed:         r.Seed,
+		LogProbs:     d.scores.document(),
 		Timing: timingDocument{
 			Load:    decimals(loading.Seconds()*1000, 1),
 			Prefill: decimals(d.prefill(len(r.Tokens)), 1),

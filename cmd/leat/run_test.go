@@ -69,7 +69,7 @@ func TestRunJSON(t *testing.T) {
 		{"--devices", "cpu/3"},
 		{"--devices", "cpu/2", "--inflight", "3", "--queue", "0,2"},
 		{"--max-batch", "2", "--pack", "first-fit", "--max-seqs", "4"},
-		{"--threads", "1", "--kv-memory", "1MiB", "--max-wait", "1ms", "--reserve", "1MiB", "--ctx", "100"},
+		{"--threads", "1", "--kv-memory", "1MiB", "--reserve", "1MiB", "--ctx", "100"},
 	} {
 		again := document[runDocument](t, append(greedy("-n", "64", "--json"), more...)...)
 		assert.Equal(t, doc.Tokens, again.Tokens, more)
@@ -282,4 +282,17 @@ func TestPlacementFromStandardInput(t *testing.T) {
 	// Planned several times, it is read once.
 	o = leatWith(t.Context(), strings.NewReader(plan), "bench", "-m", storiesFile, "--placement", "-", "--prefill", "8", "--decode", "2", "--concurrency", "1", "--repeat", "1")
 	assert.Equal(t, exitDone, o.status, o.err)
+}
+
+// A device that was asked for and has no stage is named, with the reason.
+func TestDevicesWithoutAStageAreNamed(t *testing.T) {
+	const what = "leat: cpu:0 has no stage: no layer fits: its budget is 200.0 KiB"
+	for _, args := range [][]string{
+		greedy("-n", "1"), {"bench", "-m", storiesFile, "--prefill", "1", "--decode", "1", "--concurrency", "1", "--repeat", "1"},
+		{"logits", "-m", storiesFile, "--tokens", "1", "-o", "-"}, {"demo", "-n", "1", "--json"},
+	} {
+		o := leat(t, append(args, "--devices", "cpu:0,cpu:0=200KiB")...)
+		assert.Equal(t, exitDone, o.status, args)
+		assert.Equal(t, 1, strings.Count(o.err, what), o.err)
+	}
 }

@@ -21,8 +21,8 @@ type File struct {
 // overwritten by the other, or of which one would read what the other writes: an
 // output that is also an input or another output, whether by the same path, by
 // links, or as the standard output that the shell has redirected to it. It also
-// refuses to read standard input twice. Terminals and devices such as /dev/null are
-// nobody's alone.
+// refuses to read standard input twice. Terminals and devices such as /dev/null may
+// be used several times.
 func Clash(all []File) error {
 	identities := make([]*identity, len(all))
 	for i, f := range all {

@@ -1,9 +1,10 @@
 // Package files opens and creates the files that a command line names.
 //
-// It gives three promises to every command. No output is written over an input or
+// It gives these promises to every command. No output is written over an input or
 // over another output, whatever paths lead to it ([Clash]). A file that is created
-// appears whole or not at all, and what a killed process left beside it is in
-// nobody's way ([Create]). And nothing waits longer than its context: neither the
+// appears whole or not at all, and what a killed process left beside it hinders no
+// later one ([Create]). A file that one process writes in place can be locked against
+// others ([Lock]). And nothing waits longer than its context: neither the
 // opening of a named pipe, nor a read from one, nor a write to a reader that stands
 // still ([Await], [Open], [NewWriter]).
 //

@@ -26,7 +26,7 @@ type readResult struct {
 }
 
 // Open opens a file to read. A path that is Standard means stdin. The wait for
-// whoever writes to a named pipe ends with ctx.
+// the writer of a named pipe ends with ctx.
 func Open(ctx context.Context, path string, stdin io.Reader) (*Reader, error) {
 	if path == Standard {
 		return Input(ctx, stdin), nil

@@ -129,15 +129,15 @@ func Create(path string, h Header, results map[int]Result) (*Journal, error) {
 	return j, j.rewrite()
 }
 
-// Keep adds the result of a line that can't be written to the output yet: line is one
-// line of JSON with its end, and stays the caller's.
+// Keep adds the result of a line that can't be written to the output yet. line is one
+// line of JSON with its end. The Journal refers to it, so it must not change.
 func (j *Journal) Keep(number int, digest uint64, line []byte) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if number <= j.written.Number {
 		return nil
 	}
-	r := Result{digest, bytes.Clone(line)}
+	r := Result{digest, line}
 	j.live[number] = r
 	j.bytes += int64(len(r.Line))
 	return j.append(r.appendTo(nil, number))

@@ -2,7 +2,7 @@
 
 GO          ?= go
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
-CONCURRENT  := ./device/... ./kernels/... ./stage/... ./pipeline/...
+CONCURRENT  := ./device/... ./kernels/... ./stage/... ./pipeline/... ./layers/...
 # Long tests in which the kernels' level makes no difference.
 NOTKERNELS  := TestSoak|TestEfficiency|TestLearnedAgainstFixed|TestBatch|TestDemo|TestLiveDemo|TestSweep|TestTrace
 TARGETS     := linux/arm64 darwin/arm64 windows/amd64

@@ -20,8 +20,8 @@ test-gpu: emulator
 	@for list in $(GPU_LISTS); do \
 		echo "== stages and pipelines on $$list"; \
 		export LEAT_TEST_DEVICES=$$list; \
-		$(GO) test -run Allocate ./stage ./pipeline || exit 1; \
-		CGO_ENABLED=1 $(GO) test -race -short -skip Allocate ./stage ./pipeline ./pipeline/trace || exit 1; \
+		$(GO) test -run Allocate ./stage ./pipeline ./layers || exit 1; \
+		CGO_ENABLED=1 $(GO) test -race -short -skip Allocate ./stage ./pipeline ./pipeline/trace ./layers || exit 1; \
 		CGO_ENABLED=1 $(GO) test -race -short -run '$(GPU_TESTS)' ./pipeline/generate || exit 1; \
 	done
 

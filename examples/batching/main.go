@@ -15,12 +15,17 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"math"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/signal"
 
 	_ "github.com/leat-dev/leat/backends"
+	"github.com/leat-dev/leat/kernels"
+	"github.com/leat-dev/leat/layers"
 	"github.com/leat-dev/leat/pipeline"
+	"github.com/leat-dev/leat/stage"
 )
 
 func main() {
@@ -54,10 +59,38 @@ func run(ctx context.Context, addr, devices string) (err error) {
 	return <-down
 }
 
-// open starts a pipeline of the network's layers.
+// widths are the numbers in a row before the first layer and behind each.
+var widths = []int{4, 64, 64, 3}
+
+// open starts a pipeline of dense layers, all but the last with an activation.
 func open(ctx context.Context, options ...pipeline.Option) (*pipeline.Pipeline, error) {
-	layers := network(1, 4, 64, 64, 3)
-	return pipeline.New(ctx, layers, append(options, pipeline.WithInput(4))...)
+	var network []stage.Layer
+	for i, out := range widths[1:] {
+		f := kernels.SiLU
+		if i == len(widths)-2 {
+			f = layers.Linear
+		}
+		w, b := weights(i)
+		l, err := layers.NewDense(fmt.Sprintf("dense %d", i), widths[i], out, w, b, f)
+		if err != nil {
+			return nil, err
+		}
+		network = append(network, l)
+	}
+	return pipeline.New(ctx, network, append(options, pipeline.WithInput(widths[0]))...)
+}
+
+// weights draws what a network would have learned: the weights and the bias of a layer.
+func weights(layer int) (w, b []float32) {
+	r := rand.New(rand.NewPCG(1, uint64(layer)))
+	in, out := widths[layer], widths[layer+1]
+	w, b = make([]float32, out*in), make([]float32, out)
+	for _, all := range [][]float32{w, b} {
+		for i := range all {
+			all[i] = float32(r.NormFloat64() / math.Sqrt(float64(in)))
+		}
+	}
+	return w, b
 }
 
 // mostBytes is the largest request.

@@ -18,7 +18,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/leat-dev/leat/pipeline"
-	"github.com/leat-dev/leat/stage"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -45,22 +44,18 @@ func post(t *testing.T, s *httptest.Server, body string) (int, string) {
 	return r.StatusCode, strings.TrimSpace(string(answer))
 }
 
-// compute is what the layers make of a row, in float64.
-func compute(layers []stage.Layer, x []float64) []float64 {
-	for _, layer := range layers {
-		l := layer.(*dense)
-		y := make([]float64, l.out)
+// compute is what the network makes of a row, in float64.
+func compute(x []float64) []float64 {
+	for layer := range len(widths) - 1 {
+		w, b := weights(layer)
+		y := make([]float64, len(b))
 		for j := range y {
-			var sums []float64
-			for _, a := range l.affine {
-				sum := float64(a.biases[j])
-				for k, v := range x {
-					sum += v * float64(a.weights[j*l.in+k])
-				}
-				sums = append(sums, sum)
+			y[j] = float64(b[j])
+			for k, v := range x {
+				y[j] += v * float64(w[j*len(x)+k])
 			}
-			if y[j] = sums[0]; l.gated() {
-				y[j] = sums[0] / (1 + math.Exp(-sums[0])) * sums[1]
+			if layer < len(widths)-2 {
+				y[j] /= 1 + math.Exp(-y[j]) // SiLU
 			}
 		}
 		x = y
@@ -73,7 +68,6 @@ func TestRequestsShareBatches(t *testing.T) {
 	// A batch waits until it is full: all requests are one.
 	together, s := serve(t, pipeline.WithDevices("cpu/2"), pipeline.WithMaxBatch(requests*each), pipeline.WithMaxWait(time.Hour))
 	_, alone := serve(t, pipeline.WithDevices("cpu"))
-	layers := network(1, 4, 64, 64, 3)
 	var clients sync.WaitGroup
 	for i := range requests {
 		clients.Go(func() {
@@ -95,7 +89,7 @@ func TestRequestsShareBatches(t *testing.T) {
 				return
 			}
 			for row := range x {
-				for j, want := range compute(layers, x[row]) {
+				for j, want := range compute(x[row]) {
 					// Three sums of up to 64 float32 products each.
 					assert.InDelta(t, want, y[row][j], 1e-4*(1+math.Abs(want)))
 				}

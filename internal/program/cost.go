@@ -1,6 +1,10 @@
 package program
 
 import (
+	"errors"
+	"fmt"
+	"math"
+
 	"github.com/leat-dev/leat/device"
 	"github.com/leat-dev/leat/kernels"
 	"github.com/leat-dev/leat/packer"
@@ -50,6 +54,28 @@ func (p *Program) cost(d device.Info, config stage.Config) (packer.Cost, error) 
 			return c, err
 		}
 		c.State += bytes
+	}
+	return c, nil
+}
+
+// Cost adds up what a layer takes on a device that multiplies each row by each of these
+// matrices, of which it needs no data: their bytes there, and the time to read them once
+// a batch and multiply them once a row.
+func Cost(d device.Info, matrices ...kernels.Matrix) (packer.Cost, error) {
+	var c packer.Cost
+	sizes := kernels.SizesFor(d.Kind)
+	for _, m := range matrices {
+		bytes, err := sizes.WeightBytes(m.Type, m.Rows, m.Cols)
+		if err == nil && bytes > math.MaxInt64-c.Weights {
+			err = errors.New("with the weights before it, it has more than 2^63 bytes")
+		}
+		if err != nil {
+			return packer.Cost{}, fmt.Errorf("%s: %w", m.Name, err)
+		}
+		fixed, perRow := seconds(d, m, bytes)
+		c.Weights += bytes
+		c.Fixed += fixed
+		c.PerRow += perRow
 	}
 	return c, nil
 }

@@ -4,57 +4,18 @@ package main
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log"
-	"math"
 	"os"
 
-	"github.com/leat-dev/leat/device"
 	"github.com/leat-dev/leat/kernels"
-	"github.com/leat-dev/leat/packer"
+	"github.com/leat-dev/leat/layers"
 	"github.com/leat-dev/leat/pipeline"
 	"github.com/leat-dev/leat/stage"
 )
 
 const width, depth, rows = 4, 3, 5
-
-// linear is a layer of the program's own: y = x·Wᵀ.
-type linear struct {
-	name    string
-	weights []float32 // [width, width]
-}
-
-func (l linear) Name() string       { return l.name }
-func (l linear) Shape() stage.Shape { return stage.Shape{Width: width} }
-
-func (l linear) Cost(d device.Info, _ stage.Config) (packer.Cost, error) {
-	bytes, err := kernels.SizesFor(d.Kind).WeightBytes(kernels.F32, width, width)
-	return packer.Cost{Weights: bytes, Fixed: 1e-6, PerRow: 1e-9}, err
-}
-
-func (l linear) Load(ctx context.Context, q kernels.Queue, _ stage.Config) (stage.Runner, error) {
-	var data []byte
-	for _, w := range l.weights {
-		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(w))
-	}
-	w, err := q.Pack(ctx, kernels.Matrix{Name: l.name, Type: kernels.F32, Rows: width, Cols: width, Data: data})
-	if err != nil {
-		return nil, err
-	}
-	return &runner{[]kernels.Product{{W: w}}}, nil
-}
-
-type runner struct{ products []kernels.Product }
-
-func (r *runner) Forward(p *stage.Pass, in, out kernels.Tensor) error {
-	r.products[0].Dst = out
-	p.Queue.MatMul(in, r.products)
-	return nil
-}
-
-func (r *runner) Close() error { return r.products[0].W.Free() }
 
 func main() {
 	if err := run(context.Background()); err != nil {
@@ -63,16 +24,29 @@ func main() {
 }
 
 func run(ctx context.Context) (err error) {
-	var network []linear
-	var layers []stage.Layer
+	var weights [][]float32 // of each dense layer, [width, width]
+	var network []stage.Layer
 	for i := range depth {
-		l := linear{name: fmt.Sprintf("linear %d", i), weights: make([]float32, width*width)}
-		for j := range l.weights {
-			l.weights[j] = float32((7*i+3*j)%5) - 2 // small whole numbers: every order of sums is exact
+		w := make([]float32, width*width)
+		for j := range w {
+			w[j] = float32((7*i+3*j)%5) - 2 // small whole numbers: every order of sums is exact
 		}
-		network, layers = append(network, l), append(layers, l)
+		l, err := layers.NewDense(fmt.Sprintf("dense %d", i), width, width, w, nil, kernels.ReLU)
+		if err != nil {
+			return err
+		}
+		weights, network = append(weights, w), append(network, l)
 	}
-	p, err := pipeline.New(ctx, layers, pipeline.WithInput(width), pipeline.WithDevices(os.Args[1]))
+	negate, err := layers.NewRowFunc("negate", width, width, func(dst, src []float32) error {
+		for i, v := range src {
+			dst[i] = -v
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	p, err := pipeline.New(ctx, append(network, negate), pipeline.WithInput(width), pipeline.WithDevices(os.Args[1]))
 	if err != nil {
 		return err
 	}
@@ -85,7 +59,7 @@ func run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	for i, want := range forward(network, x) {
+	for i, want := range forward(weights, x) {
 		if y[i] != want {
 			return fmt.Errorf("number %d is %g, it should be %g", i, y[i], want)
 		}
@@ -95,16 +69,20 @@ func run(ctx context.Context) (err error) {
 }
 
 // forward is the network without Leat.
-func forward(network []linear, x []float32) []float32 {
-	for _, l := range network {
+func forward(weights [][]float32, x []float32) []float32 {
+	for _, w := range weights {
 		y := make([]float32, len(x))
 		for i := range y {
 			row, col := i/width, i%width
 			for k := range width {
-				y[i] += x[row*width+k] * l.weights[col*width+k]
+				y[i] += x[row*width+k] * w[col*width+k]
 			}
+			y[i] = max(y[i], 0)
 		}
 		x = y
+	}
+	for i := range x {
+		x[i] = -x[i]
 	}
 	return x
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // SIMDVariable is the environment variable that chooses a lower SIMD level than
-// the CPU's highest: avx512-vnni, avx512, avx2 or portable.
+// the CPU's highest: avx512-vnni, avx512, avx-vnni, avx2 or portable.
 const SIMDVariable = "LEAT_SIMD"
 
 const portable = "portable"

@@ -4,22 +4,26 @@ package cpu
 
 import "github.com/klauspost/cpuid/v2"
 
-// simdLevels returns the SIMD levels that the CPU has, best first. Each has all
-// that the next one needs.
+// simdLevels returns the SIMD levels that the CPU has, best first. Each needs all that the
+// ones after it need, except that avx-vnni is no part of the AVX-512 levels.
 func simdLevels() []string {
 	levels := []string{portable}
 	for _, l := range []struct {
-		name  string
-		needs []cpuid.FeatureID
+		name     string
+		needs    []cpuid.FeatureID
+		optional bool // the levels above it don't need it
 	}{
-		{"avx2", []cpuid.FeatureID{cpuid.AVX2, cpuid.FMA3, cpuid.F16C}},
-		{"avx512", []cpuid.FeatureID{cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL}},
-		{"avx512-vnni", []cpuid.FeatureID{cpuid.AVX512VNNI}},
+		{name: "avx2", needs: []cpuid.FeatureID{cpuid.AVX2, cpuid.FMA3, cpuid.F16C}},
+		{name: "avx-vnni", needs: []cpuid.FeatureID{cpuid.AVXVNNI}, optional: true},
+		{name: "avx512", needs: []cpuid.FeatureID{cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL}},
+		{name: "avx512-vnni", needs: []cpuid.FeatureID{cpuid.AVX512VNNI}},
 	} {
-		if !cpuid.CPU.Supports(l.needs...) {
-			break
+		switch {
+		case cpuid.CPU.Supports(l.needs...):
+			levels = append([]string{l.name}, levels...)
+		case !l.optional:
+			return levels
 		}
-		levels = append([]string{l.name}, levels...)
 	}
 	return levels
 }

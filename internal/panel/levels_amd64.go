@@ -134,24 +134,25 @@ func (k *Kernels) with(level string, ints ints) *Kernels {
 	return &higher
 }
 
-// supported returns the levels that this machine has, best first. Each has all that the
-// one before it in the list needs, but for avx-vnni: CPUs with AVX-512 may lack it.
+// supported returns the levels that this machine has, best first. Each needs all that the
+// ones after it need, except that avx-vnni is no part of the AVX-512 levels.
 var supported = sync.OnceValue(func() []*Kernels {
 	levels := []*Kernels{portable}
 	for _, l := range []struct {
 		kernels  *Kernels
 		features []cpuid.FeatureID
-		optional bool
+		optional bool // the levels above it don't need it
 	}{
 		{kernels: avx2, features: []cpuid.FeatureID{cpuid.AVX2, cpuid.FMA3, cpuid.F16C}},
 		{kernels: avxVNNI, features: []cpuid.FeatureID{cpuid.AVXVNNI}, optional: true},
 		{kernels: avx512, features: []cpuid.FeatureID{cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL}},
 		{kernels: vnni, features: []cpuid.FeatureID{cpuid.AVX512VNNI}},
 	} {
-		if cpuid.CPU.Supports(l.features...) {
+		switch {
+		case cpuid.CPU.Supports(l.features...):
 			levels = append([]*Kernels{l.kernels}, levels...)
-		} else if !l.optional {
-			break
+		case !l.optional:
+			return levels
 		}
 	}
 	return levels

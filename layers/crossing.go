@@ -78,7 +78,7 @@ func (r *crossing) Forward(p *stage.Pass, in, out kernels.Tensor) error {
 	q.Download(bytesOf(src), in.Buf, in.Off)
 	q.Record(r.there)
 	if err := r.there.Wait(context.Background()); err != nil {
-		return fmt.Errorf("bringing rows from %s to the host: %w", q.Device().Info().Name, err)
+		return fmt.Errorf("waiting for its rows from %s: %w", q.Device().Info().Name, err)
 	}
 	if err := r.run(dst, src, out.Rows); err != nil {
 		return err

@@ -19,8 +19,8 @@ const Linear kernels.Activation = 0
 // [out] and an activation f. It implements stage.Layer and runs on every kind of device.
 //
 // Each row is computed by itself, in the order of sums of kernels.Queue: on devices of one
-// kind its result has the same bits whatever else is in its batch. What isn't a number
-// stays in its row. A Dense may be loaded several times, also at the same time.
+// kind its result has the same bits whatever else is in its batch. A NaN in a row affects
+// the results of that row alone. A Dense may be loaded several times, also at the same time.
 type Dense struct {
 	in    int
 	layer stage.Layer // the product, the bias and the activation, as ops
@@ -50,8 +50,8 @@ func NewDense(name string, in, out int, weights, bias []float32, f kernels.Activ
 
 // DenseFromMatrix is NewDense with weights of any type that kernels.WeightTypes lists, of
 // shape [out, in], such as a file has them. bias has the shape [1, out] and is of F32, F16
-// or BF16; the zero Matrix means none. Where a matrix has no name, errors call it after the
-// layer. If the weights are quantized, so are the rows that are multiplied by them, as
+// or BF16; the zero Matrix means none. A matrix without a name is named after the layer in
+// errors. If the weights are quantized, the rows that they multiply are quantized too, as
 // kernels.Queue describes.
 func DenseFromMatrix(name string, weights, bias kernels.Matrix, f kernels.Activation) (*Dense, error) {
 	if name == "" {
@@ -93,18 +93,19 @@ func DenseFromMatrix(name string, weights, bias kernels.Matrix, f kernels.Activa
 // Name implements stage.Layer.
 func (l *Dense) Name() string { return l.layer.Name() }
 
-// Shape implements stage.Layer: the layer reads rows of in numbers alone.
+// Shape implements stage.Layer. It says that the layer reads rows of in numbers, so that
+// a pipeline refuses neighbours of other widths.
 func (l *Dense) Shape() stage.Shape {
 	s := l.layer.Shape()
 	s.Input = l.in
 	return s
 }
 
-// Cost implements stage.Layer: what the weights and the bias take, as function Cost says.
+// Cost implements stage.Layer. It is that of the weights and the bias, as by function Cost.
 func (l *Dense) Cost(d device.Info, c stage.Config) (packer.Cost, error) { return l.layer.Cost(d, c) }
 
-// Load implements stage.Layer: it copies the weights and the bias to the device. The
-// Forward of what it returns allocates nothing.
+// Load implements stage.Layer. It copies the weights and the bias to the device. The
+// Forward of the Runner that it returns allocates nothing.
 func (l *Dense) Load(ctx context.Context, q kernels.Queue, c stage.Config) (stage.Runner, error) {
 	return l.layer.Load(ctx, q, c)
 }

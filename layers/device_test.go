@@ -2,7 +2,6 @@ package layers_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -13,6 +12,7 @@ import (
 	"github.com/leat-dev/leat/internal/kerneltest"
 	"github.com/leat-dev/leat/kernels"
 	"github.com/leat-dev/leat/layers"
+	"github.com/leat-dev/leat/pipeline"
 	"github.com/leat-dev/leat/stage"
 )
 
@@ -158,23 +158,16 @@ func TestFunctionRefuses(t *testing.T) {
 	})
 }
 
-// On a GPU a function has memory of the host's; where there is none, nothing is left.
+// On a GPU a function has memory of the host's. Where there is none, the error says so, and
+// nothing is left, for which the emulated driver looks.
 func TestFunctionWithoutRoom(t *testing.T) {
-	// A call without its number always fails; the count is of those after the queue's own.
-	for from := range 6 {
-		t.Run(fmt.Sprint(from), func(t *testing.T) {
-			emulator.Use(t, emulator.Machine{GPUs: 1, Fault: fmt.Sprintf("cuMemHostAlloc:%d+", from+1)})
-			set := new(device.Set)
-			d, err := set.Open("cuda:0")
-			if err == nil {
-				s, failed := stage.Load(t.Context(), stage.Position{Last: true}, d,
-					[]stage.Layer{function(t, "f", 5, 3, func(_, _ []float32) error { return nil })}, stage.Config{MaxRows: 8, MaxOutputs: 8, InFlight: 1, Input: 5}, nil)
-				require.Error(t, failed)
-				require.Nil(t, s)
-				assert.True(t, strings.Contains(failed.Error(), "cuda:0"), failed)
-				assert.Zero(t, d.Allocated())
-			}
-			require.NoError(t, set.Close())
-		})
+	for _, from := range []int{1, 2, 3, 4} {
+		emulator.Use(t, emulator.Machine{GPUs: 1, Fault: fmt.Sprintf("cuMemHostAlloc:%d+", from)})
+		f := function(t, "f", 5, 3, func(_, _ []float32) error { return nil })
+		_, err := pipeline.New(t.Context(), []stage.Layer{f}, pipeline.WithInput(5), pipeline.WithDevices("cuda:0"))
+		require.ErrorContains(t, err, "stage 0 (f) on cuda:0: loading: ")
+		if from == 2 || from == 3 { // behind the queue's own memory, and before the stage's
+			require.ErrorContains(t, err, "allocating host memory for rows: cuda:0: cuMemHostAlloc: ")
+		}
 	}
 }

@@ -39,8 +39,7 @@ func Floats(data []byte) ([]float32, error) {
 
 // View returns the elements of t, row after row, in the device's own memory, which
 // Forward may read and write there. It doesn't allocate. The result is valid until
-// Forward returns, and no longer than t has elements, so that append never writes
-// beyond it.
+// Forward returns. Its capacity is its length, so that append never writes beyond it.
 //
 // View returns an error if the device doesn't have its memory where the host can reach
 // it (device.Info.HostMemory), as a GPU doesn't: there a layer uses the ops of its

@@ -83,8 +83,8 @@ const (
 	crossingBytes   = 10e9 // a second
 )
 
-// Cost implements stage.Layer: the layer takes no memory on the device, and the time that
-// PerRow says. A device with a memory of its own takes the time of two copies besides.
+// Cost implements stage.Layer. The layer takes no memory on the device, and the time that
+// PerRow says; where the device has a memory of its own, the time of two copies is added.
 func (l *Func) Cost(d device.Info, _ stage.Config) (packer.Cost, error) {
 	if l.PerRow < 0 {
 		return packer.Cost{}, fmt.Errorf("PerRow is %v: a row can't take less than no time", l.PerRow)

@@ -11,9 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	_ "github.com/leat-dev/leat/backends/cuda"
+	_ "github.com/leat-dev/leat/device/cuda" // also in a build without GPUs
 	"github.com/leat-dev/leat/internal/kerneltest"
 	"github.com/leat-dev/leat/kernels"
+	_ "github.com/leat-dev/leat/kernels/gpu"
 	"github.com/leat-dev/leat/layers"
 	"github.com/leat-dev/leat/pipeline"
 	"github.com/leat-dev/leat/stage"

@@ -58,6 +58,10 @@ type product struct {
 	outputs []reg.VecVirtual // of ZMM; those of YMM stand in memory, at y
 	kept    map[string]reg.VecVirtual
 	tables  map[int]reg.VecVirtual // the decoding's, of ZMM
+
+	// Of ZMM and units of several blocks: what their header gives factor and
+	// minimumFactor.
+	unitFactor, unitMinimum reg.VecVirtual
 }
 
 // integer writes the product of a panel of quantized weights with n rows of activations.
@@ -80,6 +84,12 @@ func integer(l level, f form, n int) {
 			MOVQ(Mem{Base: p.decoding, Disp: unitAt}, left)
 		}
 		SUBQ(left, p.blocks)
+		if p.bytes == 64 {
+			p.unitFactor = p.headerFactor(0)
+			if p.hasMinimum() {
+				p.unitMinimum = p.headerMinimum(0)
+			}
+		}
 		Label("block")
 		p.body()
 		DECQ(left)

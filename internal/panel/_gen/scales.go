@@ -34,9 +34,6 @@ func (p *product) scaled(v int) {
 func (p *product) withMinimum(v int) {
 	s := p.sums(v, 0, 8)
 	d, m := p.factor(v), p.minimumFactor(v)
-	if p.scales == oneMinimum {
-		VMULPS(p.integerScale(v, 16, false), m, m)
-	}
 	for r := range s {
 		VCVTDQ2PS(s[r], s[r])
 		VMULPS(d, s[r], s[r])
@@ -139,20 +136,26 @@ func (p *product) toFloat(r, at int, t reg.VecVirtual) {
 
 // factor returns d, multiplied by what all columns of the block share.
 func (p *product) factor(v int) reg.VecVirtual {
-	var d reg.VecVirtual
-	if p.form.header == exponent {
-		d = p.power(v)
-	} else {
-		d = p.halves(v, 0)
+	d := p.unitFactor
+	if d == nil {
+		d = p.headerFactor(v)
 	}
+	if p.scales != one && p.scales != oneMinimum {
+		return d
+	}
+	s := p.integerScale(v, 0, p.scales == one)
+	VMULPS(d, s, s)
+	return s
+}
+
+// headerFactor returns the part of it that is the unit's.
+func (p *product) headerFactor(v int) reg.VecVirtual {
+	if p.form.header == exponent {
+		return p.power(v)
+	}
+	d := p.halves(v, 0)
 	if p.lookup && p.scales != noScales {
 		p.timesFactor(d)
-	}
-	switch p.scales {
-	case one:
-		VMULPS(p.integerScale(v, 0, true), d, d)
-	case oneMinimum:
-		VMULPS(p.integerScale(v, 0, false), d, d)
 	}
 	return d
 }
@@ -169,8 +172,23 @@ func (p *product) timesFactor(d reg.VecVirtual) {
 	VMULPS(f, d, d)
 }
 
-// minimumFactor returns what the minimum is multiplied by: dmin/8, or m/-8.
+// minimumFactor returns what the activations' sum is multiplied by: m/-8, or dmin/8 and
+// the minimum that all columns of the block share.
 func (p *product) minimumFactor(v int) reg.VecVirtual {
+	m := p.unitMinimum
+	if m == nil {
+		m = p.headerMinimum(v)
+	}
+	if p.scales != oneMinimum {
+		return m
+	}
+	s := p.integerScale(v, 16, false)
+	VMULPS(m, s, s)
+	return s
+}
+
+// headerMinimum returns the part of it that is the unit's.
+func (p *product) headerMinimum(v int) reg.VecVirtual {
 	at := 32
 	if p.form.header == half {
 		at = 0

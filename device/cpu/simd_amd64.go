@@ -4,8 +4,8 @@ package cpu
 
 import "github.com/klauspost/cpuid/v2"
 
-// simdLevels returns the SIMD levels that the CPU has, best first. Each has all
-// that the next one needs.
+// simdLevels returns the SIMD levels that the CPU supports, best first. A CPU that supports
+// a level supports all that follow it.
 func simdLevels() []string {
 	levels := []string{portable}
 	for _, l := range []struct {

@@ -52,7 +52,8 @@ func NewDense(name string, in, out int, weights, bias []float32, f kernels.Activ
 // shape [out, in], such as a file has them. bias has the shape [1, out] and is of F32, F16
 // or BF16; the zero Matrix means none. A matrix without a name is named after the layer in
 // errors. If the weights are quantized, the rows that they multiply are quantized too, as
-// kernels.Queue describes.
+// kernels.Queue describes. Cost returns an error for a kind of device that can't have
+// weights of the type.
 func DenseFromMatrix(name string, weights, bias kernels.Matrix, f kernels.Activation) (*Dense, error) {
 	if name == "" {
 		return nil, errors.New("a dense layer has no name")

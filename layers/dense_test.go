@@ -2,11 +2,14 @@ package layers_test
 
 import (
 	"math"
+	"os"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/leat-dev/leat/device"
 	"github.com/leat-dev/leat/internal/kerneltest"
 	"github.com/leat-dev/leat/internal/stagetest"
 	"github.com/leat-dev/leat/kernels"
@@ -133,11 +136,26 @@ func TestLayersThatDoNotFit(t *testing.T) {
 	require.ErrorContains(t, err, "b reads rows of 5 numbers, and a hands on rows of 6")
 }
 
-// mixed is a network of every type of weight that the op set has, and of a function.
-func mixed(t testing.TB) []stage.Layer {
+// kinds are those of the devices that tests with the devices of stagetest run on.
+func kinds() []device.Kind {
+	if os.Getenv(stagetest.Variable) == "" {
+		return []device.Kind{device.CPU}
+	}
+	return []device.Kind{device.CPU, device.CUDA}
+}
+
+// mixed is a network of every type of weight that devices of these kinds can have, and of
+// a function.
+func mixed(t testing.TB, on ...device.Kind) []stage.Layer {
 	rng := kerneltest.NewRand(7)
 	network := []stage.Layer{dense(t, "first", 40, 256, kernels.Tanh)}
 	for _, typ := range kernels.WeightTypes() {
+		if slices.ContainsFunc(on, func(k device.Kind) bool {
+			_, err := layers.Cost(device.Info{Kind: k}, kernels.Matrix{Type: typ, Rows: 256, Cols: 256})
+			return err != nil
+		}) {
+			continue
+		}
 		l, err := layers.DenseFromMatrix(typ.String(), kerneltest.Matrix(rng, typ, 256, 256), kernels.Matrix{}, kernels.Tanh)
 		require.NoError(t, err)
 		network = append(network, l)
@@ -159,7 +177,7 @@ func TestSameBitsEverywhere(t *testing.T) {
 	x := values(9, rows*40)
 	var want []float32
 	for _, list := range []string{"cpu", "cpu/2", "cpu/3", "cpu:0|cpu:0", "cpu:0,cpu:0|cpu:0"} {
-		p := open(t, mixed(t), 40, pipeline.WithDevices(stagetest.OneKind(t, list)), pipeline.WithMaxBatch(16))
+		p := open(t, mixed(t, kinds()...), 40, pipeline.WithDevices(stagetest.OneKind(t, list)), pipeline.WithMaxBatch(16))
 		for _, n := range []int{rows, 1, 7} {
 			got := together(t, p, x, n)
 			if want == nil {
@@ -173,7 +191,7 @@ func TestSameBitsEverywhere(t *testing.T) {
 // What isn't a number stays in its row, whatever shares its batch.
 func TestNaNStaysInItsRow(t *testing.T) {
 	const rows, bad = 5, 2
-	p := open(t, mixed(t), 40, pipeline.WithDevices(stagetest.Devices(t, "cpu/2")))
+	p := open(t, mixed(t, kinds()...), 40, pipeline.WithDevices(stagetest.Devices(t, "cpu/2")))
 	x := values(4, rows*40)
 	want := together(t, p, x, rows)
 	for _, v := range []float32{kerneltest.NaN, float32(math.Inf(1)), float32(math.Inf(-1)), math.MaxFloat32} {

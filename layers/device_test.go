@@ -31,7 +31,7 @@ var config = stage.Config{MaxRows: 8, MaxOutputs: 8, InFlight: 2}
 func TestCostIsWhatLoadTakes(t *testing.T) {
 	eachDevice(t, func(t *testing.T, d device.Device) {
 		r := kerneltest.Backend{}.On(t, d)
-		for _, l := range mixed(t) {
+		for _, l := range mixed(t, d.Info().Kind) {
 			c, err := l.Cost(d.Info(), config)
 			require.NoError(t, err)
 			before := d.Allocated()

@@ -12494,7 +12494,7 @@ block:
 	RET
 
 // func intNVFP4x4AVX2(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, MMX+
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intNVFP4x4AVX2(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -12598,9 +12598,10 @@ block:
 	VPBROADCASTD   40(DX)(SI*1), Y4
 	VPSLLD         $0x01, Y4, Y4
 	VPADDD         Y4, Y3, Y3
-	VPMOVZXBD      (AX), Y4
-	VPSLLD         $0x19, Y4, Y4
-	VPSRLD         $0x05, Y4, Y4
+	VPMOVZXBW      (AX), X4
+	VPSLLW         $0x09, X4, X4
+	VPSRLW         $0x02, X4, X4
+	VCVTPH2PS      X4, Y4
 	VMULPS         smallFloat<>+0(SB), Y4, Y4
 	VCVTDQ2PS      Y0, Y0
 	VMULPS         Y4, Y0, Y0
@@ -12686,9 +12687,10 @@ block:
 	VPBROADCASTD   44(DX)(SI*1), Y8
 	VPSLLD         $0x01, Y8, Y8
 	VPADDD         Y8, Y7, Y7
-	VPMOVZXBD      16(AX), Y8
-	VPSLLD         $0x19, Y8, Y8
-	VPSRLD         $0x05, Y8, Y8
+	VPMOVZXBW      16(AX), X8
+	VPSLLW         $0x09, X8, X8
+	VPSRLW         $0x02, X8, X8
+	VCVTPH2PS      X8, Y8
 	VMULPS         smallFloat<>+0(SB), Y8, Y8
 	VCVTDQ2PS      Y4, Y4
 	VMULPS         Y8, Y4, Y4
@@ -12794,9 +12796,10 @@ block:
 	VPBROADCASTD   40(DX)(SI*1), Y4
 	VPSLLD         $0x01, Y4, Y4
 	VPADDD         Y4, Y3, Y3
-	VPMOVZXBD      8(AX), Y4
-	VPSLLD         $0x19, Y4, Y4
-	VPSRLD         $0x05, Y4, Y4
+	VPMOVZXBW      8(AX), X4
+	VPSLLW         $0x09, X4, X4
+	VPSRLW         $0x02, X4, X4
+	VCVTPH2PS      X4, Y4
 	VMULPS         smallFloat<>+0(SB), Y4, Y4
 	VCVTDQ2PS      Y0, Y0
 	VMULPS         Y4, Y0, Y0
@@ -12882,9 +12885,10 @@ block:
 	VPBROADCASTD   44(DX)(SI*1), Y8
 	VPSLLD         $0x01, Y8, Y8
 	VPADDD         Y8, Y7, Y7
-	VPMOVZXBD      24(AX), Y8
-	VPSLLD         $0x19, Y8, Y8
-	VPSRLD         $0x05, Y8, Y8
+	VPMOVZXBW      24(AX), X8
+	VPSLLW         $0x09, X8, X8
+	VPSRLW         $0x02, X8, X8
+	VCVTPH2PS      X8, Y8
 	VMULPS         smallFloat<>+0(SB), Y8, Y8
 	VCVTDQ2PS      Y4, Y4
 	VMULPS         Y8, Y4, Y4
@@ -12921,18 +12925,18 @@ block:
 	VZEROUPPER
 	RET
 
-DATA smallFloat<>+0(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+8(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+16(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+24(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+32(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+40(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+48(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+56(SB)/8, $0x7b0000007b000000
+DATA smallFloat<>+0(SB)/8, $0x4300000043000000
+DATA smallFloat<>+8(SB)/8, $0x4300000043000000
+DATA smallFloat<>+16(SB)/8, $0x4300000043000000
+DATA smallFloat<>+24(SB)/8, $0x4300000043000000
+DATA smallFloat<>+32(SB)/8, $0x4300000043000000
+DATA smallFloat<>+40(SB)/8, $0x4300000043000000
+DATA smallFloat<>+48(SB)/8, $0x4300000043000000
+DATA smallFloat<>+56(SB)/8, $0x4300000043000000
 GLOBL smallFloat<>(SB), RODATA|NOPTR, $64
 
 // func intNVFP4x2AVX2(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, MMX+
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intNVFP4x2AVX2(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -13000,9 +13004,10 @@ block:
 	VPBROADCASTD   40(DX)(BX*1), Y2
 	VPSLLD         $0x01, Y2, Y2
 	VPADDD         Y2, Y1, Y1
-	VPMOVZXBD      (AX), Y2
-	VPSLLD         $0x19, Y2, Y2
-	VPSRLD         $0x05, Y2, Y2
+	VPMOVZXBW      (AX), X2
+	VPSLLW         $0x09, X2, X2
+	VPSRLW         $0x02, X2, X2
+	VCVTPH2PS      X2, Y2
 	VMULPS         smallFloat<>+0(SB), Y2, Y2
 	VCVTDQ2PS      Y0, Y0
 	VMULPS         Y2, Y0, Y0
@@ -13054,9 +13059,10 @@ block:
 	VPBROADCASTD   44(DX)(BX*1), Y4
 	VPSLLD         $0x01, Y4, Y4
 	VPADDD         Y4, Y3, Y3
-	VPMOVZXBD      16(AX), Y4
-	VPSLLD         $0x19, Y4, Y4
-	VPSRLD         $0x05, Y4, Y4
+	VPMOVZXBW      16(AX), X4
+	VPSLLW         $0x09, X4, X4
+	VPSRLW         $0x02, X4, X4
+	VCVTPH2PS      X4, Y4
 	VMULPS         smallFloat<>+0(SB), Y4, Y4
 	VCVTDQ2PS      Y2, Y2
 	VMULPS         Y4, Y2, Y2
@@ -13118,9 +13124,10 @@ block:
 	VPBROADCASTD   40(DX)(BX*1), Y2
 	VPSLLD         $0x01, Y2, Y2
 	VPADDD         Y2, Y1, Y1
-	VPMOVZXBD      8(AX), Y2
-	VPSLLD         $0x19, Y2, Y2
-	VPSRLD         $0x05, Y2, Y2
+	VPMOVZXBW      8(AX), X2
+	VPSLLW         $0x09, X2, X2
+	VPSRLW         $0x02, X2, X2
+	VCVTPH2PS      X2, Y2
 	VMULPS         smallFloat<>+0(SB), Y2, Y2
 	VCVTDQ2PS      Y0, Y0
 	VMULPS         Y2, Y0, Y0
@@ -13172,9 +13179,10 @@ block:
 	VPBROADCASTD   44(DX)(BX*1), Y4
 	VPSLLD         $0x01, Y4, Y4
 	VPADDD         Y4, Y3, Y3
-	VPMOVZXBD      24(AX), Y4
-	VPSLLD         $0x19, Y4, Y4
-	VPSRLD         $0x05, Y4, Y4
+	VPMOVZXBW      24(AX), X4
+	VPSLLW         $0x09, X4, X4
+	VPSRLW         $0x02, X4, X4
+	VCVTPH2PS      X4, Y4
 	VMULPS         smallFloat<>+0(SB), Y4, Y4
 	VCVTDQ2PS      Y2, Y2
 	VMULPS         Y4, Y2, Y2
@@ -13198,7 +13206,7 @@ block:
 	RET
 
 // func intNVFP4x1AVX2(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, MMX+
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intNVFP4x1AVX2(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -13249,9 +13257,10 @@ block:
 	VPBROADCASTD   40(DX), Y1
 	VPSLLD         $0x01, Y1, Y1
 	VPADDD         Y1, Y0, Y0
-	VPMOVZXBD      (AX), Y1
-	VPSLLD         $0x19, Y1, Y1
-	VPSRLD         $0x05, Y1, Y1
+	VPMOVZXBW      (AX), X1
+	VPSLLW         $0x09, X1, X1
+	VPSRLW         $0x02, X1, X1
+	VCVTPH2PS      X1, Y1
 	VMULPS         smallFloat<>+0(SB), Y1, Y1
 	VCVTDQ2PS      Y0, Y0
 	VMULPS         Y1, Y0, Y0
@@ -13286,9 +13295,10 @@ block:
 	VPBROADCASTD   44(DX), Y2
 	VPSLLD         $0x01, Y2, Y2
 	VPADDD         Y2, Y1, Y1
-	VPMOVZXBD      16(AX), Y2
-	VPSLLD         $0x19, Y2, Y2
-	VPSRLD         $0x05, Y2, Y2
+	VPMOVZXBW      16(AX), X2
+	VPSLLW         $0x09, X2, X2
+	VPSRLW         $0x02, X2, X2
+	VCVTPH2PS      X2, Y2
 	VMULPS         smallFloat<>+0(SB), Y2, Y2
 	VCVTDQ2PS      Y1, Y1
 	VMULPS         Y2, Y1, Y1
@@ -13328,9 +13338,10 @@ block:
 	VPBROADCASTD   40(DX), Y1
 	VPSLLD         $0x01, Y1, Y1
 	VPADDD         Y1, Y0, Y0
-	VPMOVZXBD      8(AX), Y1
-	VPSLLD         $0x19, Y1, Y1
-	VPSRLD         $0x05, Y1, Y1
+	VPMOVZXBW      8(AX), X1
+	VPSLLW         $0x09, X1, X1
+	VPSRLW         $0x02, X1, X1
+	VCVTPH2PS      X1, Y1
 	VMULPS         smallFloat<>+0(SB), Y1, Y1
 	VCVTDQ2PS      Y0, Y0
 	VMULPS         Y1, Y0, Y0
@@ -13365,9 +13376,10 @@ block:
 	VPBROADCASTD   44(DX), Y2
 	VPSLLD         $0x01, Y2, Y2
 	VPADDD         Y2, Y1, Y1
-	VPMOVZXBD      24(AX), Y2
-	VPSLLD         $0x19, Y2, Y2
-	VPSRLD         $0x05, Y2, Y2
+	VPMOVZXBW      24(AX), X2
+	VPSLLW         $0x09, X2, X2
+	VPSRLW         $0x02, X2, X2
+	VCVTPH2PS      X2, Y2
 	VMULPS         smallFloat<>+0(SB), Y2, Y2
 	VCVTDQ2PS      Y1, Y1
 	VMULPS         Y2, Y1, Y1

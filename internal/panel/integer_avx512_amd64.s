@@ -6727,7 +6727,7 @@ block:
 	RET
 
 // func intNVFP4x4AVX512(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, MMX+
 TEXT ·intNVFP4x4AVX512(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), CX
@@ -6821,9 +6821,10 @@ block:
 	VPBROADCASTD 40(DX)(SI*1), Z11
 	VPSLLD       $0x01, Z11, Z11
 	VPADDD       Z11, Z10, Z10
-	VPMOVZXBD    (AX), Z11
-	VPSLLD       $0x19, Z11, Z11
-	VPSRLD       $0x05, Z11, Z11
+	VPMOVZXBW    (AX), Y11
+	VPSLLW       $0x09, Y11, Y11
+	VPSRLW       $0x02, Y11, Y11
+	VCVTPH2PS    Y11, Z11
 	VMULPS       smallFloat<>+0(SB), Z11, Z11
 	VCVTDQ2PS    Z7, Z7
 	VMULPS       Z11, Z7, Z7
@@ -6905,9 +6906,10 @@ block:
 	VPBROADCASTD 44(DX)(SI*1), Z15
 	VPSLLD       $0x01, Z15, Z15
 	VPADDD       Z15, Z14, Z14
-	VPMOVZXBD    16(AX), Z15
-	VPSLLD       $0x19, Z15, Z15
-	VPSRLD       $0x05, Z15, Z15
+	VPMOVZXBW    16(AX), Y15
+	VPSLLW       $0x09, Y15, Y15
+	VPSRLW       $0x02, Y15, Y15
+	VCVTPH2PS    Y15, Z15
 	VMULPS       smallFloat<>+0(SB), Z15, Z15
 	VCVTDQ2PS    Z11, Z11
 	VMULPS       Z15, Z11, Z11
@@ -6944,18 +6946,18 @@ block:
 	VZEROUPPER
 	RET
 
-DATA smallFloat<>+0(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+8(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+16(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+24(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+32(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+40(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+48(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+56(SB)/8, $0x7b0000007b000000
+DATA smallFloat<>+0(SB)/8, $0x4300000043000000
+DATA smallFloat<>+8(SB)/8, $0x4300000043000000
+DATA smallFloat<>+16(SB)/8, $0x4300000043000000
+DATA smallFloat<>+24(SB)/8, $0x4300000043000000
+DATA smallFloat<>+32(SB)/8, $0x4300000043000000
+DATA smallFloat<>+40(SB)/8, $0x4300000043000000
+DATA smallFloat<>+48(SB)/8, $0x4300000043000000
+DATA smallFloat<>+56(SB)/8, $0x4300000043000000
 GLOBL smallFloat<>(SB), RODATA|NOPTR, $64
 
 // func intNVFP4x2AVX512(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, MMX+
 TEXT ·intNVFP4x2AVX512(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), CX
@@ -7016,9 +7018,10 @@ block:
 	VPBROADCASTD 40(DX)(BX*1), Z7
 	VPSLLD       $0x01, Z7, Z7
 	VPADDD       Z7, Z6, Z6
-	VPMOVZXBD    (AX), Z7
-	VPSLLD       $0x19, Z7, Z7
-	VPSRLD       $0x05, Z7, Z7
+	VPMOVZXBW    (AX), Y7
+	VPSLLW       $0x09, Y7, Y7
+	VPSRLW       $0x02, Y7, Y7
+	VCVTPH2PS    Y7, Z7
 	VMULPS       smallFloat<>+0(SB), Z7, Z7
 	VCVTDQ2PS    Z5, Z5
 	VMULPS       Z7, Z5, Z5
@@ -7066,9 +7069,10 @@ block:
 	VPBROADCASTD 44(DX)(BX*1), Z9
 	VPSLLD       $0x01, Z9, Z9
 	VPADDD       Z9, Z8, Z8
-	VPMOVZXBD    16(AX), Z9
-	VPSLLD       $0x19, Z9, Z9
-	VPSRLD       $0x05, Z9, Z9
+	VPMOVZXBW    16(AX), Y9
+	VPSLLW       $0x09, Y9, Y9
+	VPSRLW       $0x02, Y9, Y9
+	VCVTPH2PS    Y9, Z9
 	VMULPS       smallFloat<>+0(SB), Z9, Z9
 	VCVTDQ2PS    Z7, Z7
 	VMULPS       Z9, Z7, Z7
@@ -7093,7 +7097,7 @@ block:
 	RET
 
 // func intNVFP4x1AVX512(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, MMX+
 TEXT ·intNVFP4x1AVX512(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), CX
@@ -7138,9 +7142,10 @@ block:
 	VPBROADCASTD 40(DX), Z5
 	VPSLLD       $0x01, Z5, Z5
 	VPADDD       Z5, Z4, Z4
-	VPMOVZXBD    (AX), Z5
-	VPSLLD       $0x19, Z5, Z5
-	VPSRLD       $0x05, Z5, Z5
+	VPMOVZXBW    (AX), Y5
+	VPSLLW       $0x09, Y5, Y5
+	VPSRLW       $0x02, Y5, Y5
+	VCVTPH2PS    Y5, Z5
 	VMULPS       smallFloat<>+0(SB), Z5, Z5
 	VCVTDQ2PS    Z4, Z4
 	VMULPS       Z5, Z4, Z4
@@ -7171,9 +7176,10 @@ block:
 	VPBROADCASTD 44(DX), Z6
 	VPSLLD       $0x01, Z6, Z6
 	VPADDD       Z6, Z5, Z5
-	VPMOVZXBD    16(AX), Z6
-	VPSLLD       $0x19, Z6, Z6
-	VPSRLD       $0x05, Z6, Z6
+	VPMOVZXBW    16(AX), Y6
+	VPSLLW       $0x09, Y6, Y6
+	VPSRLW       $0x02, Y6, Y6
+	VCVTPH2PS    Y6, Z6
 	VMULPS       smallFloat<>+0(SB), Z6, Z6
 	VCVTDQ2PS    Z5, Z5
 	VMULPS       Z6, Z5, Z5

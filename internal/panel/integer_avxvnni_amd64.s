@@ -9546,7 +9546,7 @@ block:
 	RET
 
 // func intNVFP4x4AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, MMX+
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intNVFP4x4AVXVNNI(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -9630,9 +9630,10 @@ block:
 	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
 	VPBROADCASTD   12(DX)(SI*1), Y4
 	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VPMOVZXBD      (AX), Y4
-	VPSLLD         $0x19, Y4, Y4
-	VPSRLD         $0x05, Y4, Y4
+	VPMOVZXBW      (AX), X4
+	VPSLLW         $0x09, X4, X4
+	VPSRLW         $0x02, X4, X4
+	VCVTPH2PS      X4, Y4
 	VMULPS         smallFloat<>+0(SB), Y4, Y4
 	VCVTDQ2PS      Y0, Y0
 	VMULPS         Y4, Y0, Y0
@@ -9698,9 +9699,10 @@ block:
 	LONG           $0x5035c2c4; BYTE $0xf0 // VPDPBUSD Y8, Y9, Y6
 	VPBROADCASTD   28(DX)(SI*1), Y8
 	LONG           $0x5035c2c4; BYTE $0xf8 // VPDPBUSD Y8, Y9, Y7
-	VPMOVZXBD      16(AX), Y8
-	VPSLLD         $0x19, Y8, Y8
-	VPSRLD         $0x05, Y8, Y8
+	VPMOVZXBW      16(AX), X8
+	VPSLLW         $0x09, X8, X8
+	VPSRLW         $0x02, X8, X8
+	VCVTPH2PS      X8, Y8
 	VMULPS         smallFloat<>+0(SB), Y8, Y8
 	VCVTDQ2PS      Y4, Y4
 	VMULPS         Y8, Y4, Y4
@@ -9786,9 +9788,10 @@ block:
 	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
 	VPBROADCASTD   12(DX)(SI*1), Y4
 	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VPMOVZXBD      8(AX), Y4
-	VPSLLD         $0x19, Y4, Y4
-	VPSRLD         $0x05, Y4, Y4
+	VPMOVZXBW      8(AX), X4
+	VPSLLW         $0x09, X4, X4
+	VPSRLW         $0x02, X4, X4
+	VCVTPH2PS      X4, Y4
 	VMULPS         smallFloat<>+0(SB), Y4, Y4
 	VCVTDQ2PS      Y0, Y0
 	VMULPS         Y4, Y0, Y0
@@ -9854,9 +9857,10 @@ block:
 	LONG           $0x5035c2c4; BYTE $0xf0 // VPDPBUSD Y8, Y9, Y6
 	VPBROADCASTD   28(DX)(SI*1), Y8
 	LONG           $0x5035c2c4; BYTE $0xf8 // VPDPBUSD Y8, Y9, Y7
-	VPMOVZXBD      24(AX), Y8
-	VPSLLD         $0x19, Y8, Y8
-	VPSRLD         $0x05, Y8, Y8
+	VPMOVZXBW      24(AX), X8
+	VPSLLW         $0x09, X8, X8
+	VPSRLW         $0x02, X8, X8
+	VCVTPH2PS      X8, Y8
 	VMULPS         smallFloat<>+0(SB), Y8, Y8
 	VCVTDQ2PS      Y4, Y4
 	VMULPS         Y8, Y4, Y4
@@ -9893,18 +9897,18 @@ block:
 	VZEROUPPER
 	RET
 
-DATA smallFloat<>+0(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+8(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+16(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+24(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+32(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+40(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+48(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+56(SB)/8, $0x7b0000007b000000
+DATA smallFloat<>+0(SB)/8, $0x4300000043000000
+DATA smallFloat<>+8(SB)/8, $0x4300000043000000
+DATA smallFloat<>+16(SB)/8, $0x4300000043000000
+DATA smallFloat<>+24(SB)/8, $0x4300000043000000
+DATA smallFloat<>+32(SB)/8, $0x4300000043000000
+DATA smallFloat<>+40(SB)/8, $0x4300000043000000
+DATA smallFloat<>+48(SB)/8, $0x4300000043000000
+DATA smallFloat<>+56(SB)/8, $0x4300000043000000
 GLOBL smallFloat<>(SB), RODATA|NOPTR, $64
 
 // func intNVFP4x2AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, MMX+
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intNVFP4x2AVXVNNI(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -9962,9 +9966,10 @@ block:
 	LONG           $0x5065e2c4; BYTE $0xc2 // VPDPBUSD Y2, Y3, Y0
 	VPBROADCASTD   12(DX)(BX*1), Y2
 	LONG           $0x5065e2c4; BYTE $0xca // VPDPBUSD Y2, Y3, Y1
-	VPMOVZXBD      (AX), Y2
-	VPSLLD         $0x19, Y2, Y2
-	VPSRLD         $0x05, Y2, Y2
+	VPMOVZXBW      (AX), X2
+	VPSLLW         $0x09, X2, X2
+	VPSRLW         $0x02, X2, X2
+	VCVTPH2PS      X2, Y2
 	VMULPS         smallFloat<>+0(SB), Y2, Y2
 	VCVTDQ2PS      Y0, Y0
 	VMULPS         Y2, Y0, Y0
@@ -10006,9 +10011,10 @@ block:
 	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
 	VPBROADCASTD   28(DX)(BX*1), Y4
 	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VPMOVZXBD      16(AX), Y4
-	VPSLLD         $0x19, Y4, Y4
-	VPSRLD         $0x05, Y4, Y4
+	VPMOVZXBW      16(AX), X4
+	VPSLLW         $0x09, X4, X4
+	VPSRLW         $0x02, X4, X4
+	VCVTPH2PS      X4, Y4
 	VMULPS         smallFloat<>+0(SB), Y4, Y4
 	VCVTDQ2PS      Y2, Y2
 	VMULPS         Y4, Y2, Y2
@@ -10060,9 +10066,10 @@ block:
 	LONG           $0x5065e2c4; BYTE $0xc2 // VPDPBUSD Y2, Y3, Y0
 	VPBROADCASTD   12(DX)(BX*1), Y2
 	LONG           $0x5065e2c4; BYTE $0xca // VPDPBUSD Y2, Y3, Y1
-	VPMOVZXBD      8(AX), Y2
-	VPSLLD         $0x19, Y2, Y2
-	VPSRLD         $0x05, Y2, Y2
+	VPMOVZXBW      8(AX), X2
+	VPSLLW         $0x09, X2, X2
+	VPSRLW         $0x02, X2, X2
+	VCVTPH2PS      X2, Y2
 	VMULPS         smallFloat<>+0(SB), Y2, Y2
 	VCVTDQ2PS      Y0, Y0
 	VMULPS         Y2, Y0, Y0
@@ -10104,9 +10111,10 @@ block:
 	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
 	VPBROADCASTD   28(DX)(BX*1), Y4
 	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VPMOVZXBD      24(AX), Y4
-	VPSLLD         $0x19, Y4, Y4
-	VPSRLD         $0x05, Y4, Y4
+	VPMOVZXBW      24(AX), X4
+	VPSLLW         $0x09, X4, X4
+	VPSRLW         $0x02, X4, X4
+	VCVTPH2PS      X4, Y4
 	VMULPS         smallFloat<>+0(SB), Y4, Y4
 	VCVTDQ2PS      Y2, Y2
 	VMULPS         Y4, Y2, Y2
@@ -10130,7 +10138,7 @@ block:
 	RET
 
 // func intNVFP4x1AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, MMX+
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intNVFP4x1AVXVNNI(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -10176,9 +10184,10 @@ block:
 	VPSHUFB        Y1, Y2, Y2
 	VPBROADCASTD   12(DX), Y1
 	LONG           $0x506de2c4; BYTE $0xc1 // VPDPBUSD Y1, Y2, Y0
-	VPMOVZXBD      (AX), Y1
-	VPSLLD         $0x19, Y1, Y1
-	VPSRLD         $0x05, Y1, Y1
+	VPMOVZXBW      (AX), X1
+	VPSLLW         $0x09, X1, X1
+	VPSRLW         $0x02, X1, X1
+	VCVTPH2PS      X1, Y1
 	VMULPS         smallFloat<>+0(SB), Y1, Y1
 	VCVTDQ2PS      Y0, Y0
 	VMULPS         Y1, Y0, Y0
@@ -10208,9 +10217,10 @@ block:
 	VPSHUFB        Y2, Y3, Y3
 	VPBROADCASTD   28(DX), Y2
 	LONG           $0x5065e2c4; BYTE $0xca // VPDPBUSD Y2, Y3, Y1
-	VPMOVZXBD      16(AX), Y2
-	VPSLLD         $0x19, Y2, Y2
-	VPSRLD         $0x05, Y2, Y2
+	VPMOVZXBW      16(AX), X2
+	VPSLLW         $0x09, X2, X2
+	VPSRLW         $0x02, X2, X2
+	VCVTPH2PS      X2, Y2
 	VMULPS         smallFloat<>+0(SB), Y2, Y2
 	VCVTDQ2PS      Y1, Y1
 	VMULPS         Y2, Y1, Y1
@@ -10245,9 +10255,10 @@ block:
 	VPSHUFB        Y1, Y2, Y2
 	VPBROADCASTD   12(DX), Y1
 	LONG           $0x506de2c4; BYTE $0xc1 // VPDPBUSD Y1, Y2, Y0
-	VPMOVZXBD      8(AX), Y1
-	VPSLLD         $0x19, Y1, Y1
-	VPSRLD         $0x05, Y1, Y1
+	VPMOVZXBW      8(AX), X1
+	VPSLLW         $0x09, X1, X1
+	VPSRLW         $0x02, X1, X1
+	VCVTPH2PS      X1, Y1
 	VMULPS         smallFloat<>+0(SB), Y1, Y1
 	VCVTDQ2PS      Y0, Y0
 	VMULPS         Y1, Y0, Y0
@@ -10277,9 +10288,10 @@ block:
 	VPSHUFB        Y2, Y3, Y3
 	VPBROADCASTD   28(DX), Y2
 	LONG           $0x5065e2c4; BYTE $0xca // VPDPBUSD Y2, Y3, Y1
-	VPMOVZXBD      24(AX), Y2
-	VPSLLD         $0x19, Y2, Y2
-	VPSRLD         $0x05, Y2, Y2
+	VPMOVZXBW      24(AX), X2
+	VPSLLW         $0x09, X2, X2
+	VPSRLW         $0x02, X2, X2
+	VCVTPH2PS      X2, Y2
 	VMULPS         smallFloat<>+0(SB), Y2, Y2
 	VCVTDQ2PS      Y1, Y1
 	VMULPS         Y2, Y1, Y1

@@ -7399,7 +7399,7 @@ block:
 	RET
 
 // func intNVFP4x8VNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intNVFP4x8VNNI(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), CX
@@ -7485,9 +7485,10 @@ block:
 	VPDPBUSD.BCST 12(DI)(BX*1), Z18, Z15
 	VPDPBUSD.BCST 12(DI)(BX*2), Z18, Z16
 	VPDPBUSD.BCST 12(DI)(SI*1), Z18, Z17
-	VPMOVZXBD     (AX), Z18
-	VPSLLD        $0x19, Z18, Z18
-	VPSRLD        $0x05, Z18, Z18
+	VPMOVZXBW     (AX), Y18
+	VPSLLW        $0x09, Y18, Y18
+	VPSRLW        $0x02, Y18, Y18
+	VCVTPH2PS     Y18, Z18
 	VMULPS        smallFloat<>+0(SB), Z18, Z18
 	VCVTDQ2PS     Z10, Z10
 	VMULPS        Z18, Z10, Z10
@@ -7565,9 +7566,10 @@ block:
 	VPDPBUSD.BCST 28(DI)(BX*1), Z26, Z23
 	VPDPBUSD.BCST 28(DI)(BX*2), Z26, Z24
 	VPDPBUSD.BCST 28(DI)(SI*1), Z26, Z25
-	VPMOVZXBD     16(AX), Z26
-	VPSLLD        $0x19, Z26, Z26
-	VPSRLD        $0x05, Z26, Z26
+	VPMOVZXBW     16(AX), Y26
+	VPSLLW        $0x09, Y26, Y26
+	VPSRLW        $0x02, Y26, Y26
+	VCVTPH2PS     Y26, Z26
 	VMULPS        smallFloat<>+0(SB), Z26, Z26
 	VCVTDQ2PS     Z18, Z18
 	VMULPS        Z26, Z18, Z18
@@ -7630,18 +7632,18 @@ block:
 	VZEROUPPER
 	RET
 
-DATA smallFloat<>+0(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+8(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+16(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+24(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+32(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+40(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+48(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+56(SB)/8, $0x7b0000007b000000
+DATA smallFloat<>+0(SB)/8, $0x4300000043000000
+DATA smallFloat<>+8(SB)/8, $0x4300000043000000
+DATA smallFloat<>+16(SB)/8, $0x4300000043000000
+DATA smallFloat<>+24(SB)/8, $0x4300000043000000
+DATA smallFloat<>+32(SB)/8, $0x4300000043000000
+DATA smallFloat<>+40(SB)/8, $0x4300000043000000
+DATA smallFloat<>+48(SB)/8, $0x4300000043000000
+DATA smallFloat<>+56(SB)/8, $0x4300000043000000
 GLOBL smallFloat<>(SB), RODATA|NOPTR, $64
 
 // func intNVFP4x4VNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intNVFP4x4VNNI(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), CX
@@ -7698,9 +7700,10 @@ block:
 	VPDPBUSD.BCST 12(DX)(BX*1), Z10, Z7
 	VPDPBUSD.BCST 12(DX)(BX*2), Z10, Z8
 	VPDPBUSD.BCST 12(DX)(SI*1), Z10, Z9
-	VPMOVZXBD     (AX), Z10
-	VPSLLD        $0x19, Z10, Z10
-	VPSRLD        $0x05, Z10, Z10
+	VPMOVZXBW     (AX), Y10
+	VPSLLW        $0x09, Y10, Y10
+	VPSRLW        $0x02, Y10, Y10
+	VCVTPH2PS     Y10, Z10
 	VMULPS        smallFloat<>+0(SB), Z10, Z10
 	VCVTDQ2PS     Z6, Z6
 	VMULPS        Z10, Z6, Z6
@@ -7746,9 +7749,10 @@ block:
 	VPDPBUSD.BCST 28(DX)(BX*1), Z14, Z11
 	VPDPBUSD.BCST 28(DX)(BX*2), Z14, Z12
 	VPDPBUSD.BCST 28(DX)(SI*1), Z14, Z13
-	VPMOVZXBD     16(AX), Z14
-	VPSLLD        $0x19, Z14, Z14
-	VPSRLD        $0x05, Z14, Z14
+	VPMOVZXBW     16(AX), Y14
+	VPSLLW        $0x09, Y14, Y14
+	VPSRLW        $0x02, Y14, Y14
+	VCVTPH2PS     Y14, Z14
 	VMULPS        smallFloat<>+0(SB), Z14, Z14
 	VCVTDQ2PS     Z10, Z10
 	VMULPS        Z14, Z10, Z10
@@ -7786,7 +7790,7 @@ block:
 	RET
 
 // func intNVFP4x2VNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intNVFP4x2VNNI(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), CX
@@ -7828,9 +7832,10 @@ block:
 	VPSHUFB       Z6, Z1, Z6
 	VPDPBUSD.BCST 12(DX), Z6, Z4
 	VPDPBUSD.BCST 12(DX)(BX*1), Z6, Z5
-	VPMOVZXBD     (AX), Z6
-	VPSLLD        $0x19, Z6, Z6
-	VPSRLD        $0x05, Z6, Z6
+	VPMOVZXBW     (AX), Y6
+	VPSLLW        $0x09, Y6, Y6
+	VPSRLW        $0x02, Y6, Y6
+	VCVTPH2PS     Y6, Z6
 	VMULPS        smallFloat<>+0(SB), Z6, Z6
 	VCVTDQ2PS     Z4, Z4
 	VMULPS        Z6, Z4, Z4
@@ -7860,9 +7865,10 @@ block:
 	VPSHUFB       Z8, Z1, Z8
 	VPDPBUSD.BCST 28(DX), Z8, Z6
 	VPDPBUSD.BCST 28(DX)(BX*1), Z8, Z7
-	VPMOVZXBD     16(AX), Z8
-	VPSLLD        $0x19, Z8, Z8
-	VPSRLD        $0x05, Z8, Z8
+	VPMOVZXBW     16(AX), Y8
+	VPSLLW        $0x09, Y8, Y8
+	VPSRLW        $0x02, Y8, Y8
+	VCVTPH2PS     Y8, Z8
 	VMULPS        smallFloat<>+0(SB), Z8, Z8
 	VCVTDQ2PS     Z6, Z6
 	VMULPS        Z8, Z6, Z6
@@ -7887,7 +7893,7 @@ block:
 	RET
 
 // func intNVFP4x1VNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·intNVFP4x1VNNI(SB), NOSPLIT, $0-96
 	MOVQ            p_base+0(FP), AX
 	MOVQ            blocks+24(FP), CX
@@ -7922,9 +7928,10 @@ block:
 	VPANDD        Z0, Z4, Z4
 	VPSHUFB       Z4, Z1, Z4
 	VPDPBUSD.BCST 12(DX), Z4, Z3
-	VPMOVZXBD     (AX), Z4
-	VPSLLD        $0x19, Z4, Z4
-	VPSRLD        $0x05, Z4, Z4
+	VPMOVZXBW     (AX), Y4
+	VPSLLW        $0x09, Y4, Y4
+	VPSRLW        $0x02, Y4, Y4
+	VCVTPH2PS     Y4, Z4
 	VMULPS        smallFloat<>+0(SB), Z4, Z4
 	VCVTDQ2PS     Z3, Z3
 	VMULPS        Z4, Z3, Z3
@@ -7946,9 +7953,10 @@ block:
 	VPANDD        Z0, Z5, Z5
 	VPSHUFB       Z5, Z1, Z5
 	VPDPBUSD.BCST 28(DX), Z5, Z4
-	VPMOVZXBD     16(AX), Z5
-	VPSLLD        $0x19, Z5, Z5
-	VPSRLD        $0x05, Z5, Z5
+	VPMOVZXBW     16(AX), Y5
+	VPSLLW        $0x09, Y5, Y5
+	VPSRLW        $0x02, Y5, Y5
+	VCVTPH2PS     Y5, Z5
 	VMULPS        smallFloat<>+0(SB), Z5, Z5
 	VCVTDQ2PS     Z4, Z4
 	VMULPS        Z5, Z4, Z4

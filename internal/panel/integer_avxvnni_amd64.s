@@ -7430,122 +7430,109 @@ block:
 	VPSLLD         $0x04, Y3, Y3
 	VMOVDQU        16(AX), Y4
 	VMOVDQU        144(AX), Y5
-	VPAND          bytes03<>+0(SB), Y4, Y4
-	VPSLLW         $0x02, Y5, Y5
-	VPAND          bytes04<>+0(SB), Y5, Y5
-	VPOR           Y5, Y4, Y4
-	VBROADCASTI128 (R8), Y5
-	VPSHUFB        Y4, Y5, Y5
-	VPBROADCASTD   (BX), Y4
-	LONG           $0x5055e2c4; BYTE $0xc4 // VPDPBUSD Y4, Y5, Y0
-	VPBROADCASTD   (BX)(SI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
-	VPBROADCASTD   (BX)(SI*2), Y4
-	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
-	VPBROADCASTD   (BX)(DI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VMOVDQU        16(AX), Y4
-	VMOVDQU        144(AX), Y5
-	VPSRLW         $0x02, Y4, Y4
-	VPAND          bytes03<>+0(SB), Y4, Y4
-	VPSLLW         $0x01, Y5, Y5
-	VPAND          bytes04<>+0(SB), Y5, Y5
-	VPOR           Y5, Y4, Y4
-	VBROADCASTI128 (R8), Y5
-	VPSHUFB        Y4, Y5, Y5
-	VPBROADCASTD   4(BX), Y4
-	LONG           $0x5055e2c4; BYTE $0xc4 // VPDPBUSD Y4, Y5, Y0
-	VPBROADCASTD   4(BX)(SI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
-	VPBROADCASTD   4(BX)(SI*2), Y4
-	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
-	VPBROADCASTD   4(BX)(DI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VMOVDQU        16(AX), Y4
-	VMOVDQU        144(AX), Y5
-	VPSRLW         $0x04, Y4, Y4
-	VPAND          bytes03<>+0(SB), Y4, Y4
-	VPAND          bytes04<>+0(SB), Y5, Y5
-	VPOR           Y5, Y4, Y4
-	VBROADCASTI128 (R8), Y5
-	VPSHUFB        Y4, Y5, Y5
-	VPBROADCASTD   8(BX), Y4
-	LONG           $0x5055e2c4; BYTE $0xc4 // VPDPBUSD Y4, Y5, Y0
-	VPBROADCASTD   8(BX)(SI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
-	VPBROADCASTD   8(BX)(SI*2), Y4
-	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
-	VPBROADCASTD   8(BX)(DI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VMOVDQU        16(AX), Y4
-	VMOVDQU        144(AX), Y5
+	VPAND          bytes03<>+0(SB), Y4, Y6
+	VPSLLW         $0x02, Y5, Y7
+	VPAND          bytes04<>+0(SB), Y7, Y7
+	VPOR           Y7, Y6, Y6
+	VBROADCASTI128 (R8), Y7
+	VPSHUFB        Y6, Y7, Y7
+	VPBROADCASTD   (BX), Y6
+	LONG           $0x5045e2c4; BYTE $0xc6 // VPDPBUSD Y6, Y7, Y0
+	VPBROADCASTD   (BX)(SI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xce // VPDPBUSD Y6, Y7, Y1
+	VPBROADCASTD   (BX)(SI*2), Y6
+	LONG           $0x5045e2c4; BYTE $0xd6 // VPDPBUSD Y6, Y7, Y2
+	VPBROADCASTD   (BX)(DI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xde // VPDPBUSD Y6, Y7, Y3
+	VPSRLW         $0x02, Y4, Y6
+	VPAND          bytes03<>+0(SB), Y6, Y6
+	VPSLLW         $0x01, Y5, Y7
+	VPAND          bytes04<>+0(SB), Y7, Y7
+	VPOR           Y7, Y6, Y6
+	VBROADCASTI128 (R8), Y7
+	VPSHUFB        Y6, Y7, Y7
+	VPBROADCASTD   4(BX), Y6
+	LONG           $0x5045e2c4; BYTE $0xc6 // VPDPBUSD Y6, Y7, Y0
+	VPBROADCASTD   4(BX)(SI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xce // VPDPBUSD Y6, Y7, Y1
+	VPBROADCASTD   4(BX)(SI*2), Y6
+	LONG           $0x5045e2c4; BYTE $0xd6 // VPDPBUSD Y6, Y7, Y2
+	VPBROADCASTD   4(BX)(DI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xde // VPDPBUSD Y6, Y7, Y3
+	VPSRLW         $0x04, Y4, Y6
+	VPAND          bytes03<>+0(SB), Y6, Y6
+	VPAND          bytes04<>+0(SB), Y5, Y7
+	VPOR           Y7, Y6, Y6
+	VBROADCASTI128 (R8), Y7
+	VPSHUFB        Y6, Y7, Y7
+	VPBROADCASTD   8(BX), Y6
+	LONG           $0x5045e2c4; BYTE $0xc6 // VPDPBUSD Y6, Y7, Y0
+	VPBROADCASTD   8(BX)(SI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xce // VPDPBUSD Y6, Y7, Y1
+	VPBROADCASTD   8(BX)(SI*2), Y6
+	LONG           $0x5045e2c4; BYTE $0xd6 // VPDPBUSD Y6, Y7, Y2
+	VPBROADCASTD   8(BX)(DI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xde // VPDPBUSD Y6, Y7, Y3
 	VPSRLW         $0x06, Y4, Y4
 	VPAND          bytes03<>+0(SB), Y4, Y4
-	VPSRLW         $0x01, Y5, Y5
-	VPAND          bytes04<>+0(SB), Y5, Y5
-	VPOR           Y5, Y4, Y4
-	VBROADCASTI128 (R8), Y5
-	VPSHUFB        Y4, Y5, Y5
+	VPSRLW         $0x01, Y5, Y6
+	VPAND          bytes04<>+0(SB), Y6, Y6
+	VPOR           Y6, Y4, Y4
+	VBROADCASTI128 (R8), Y6
+	VPSHUFB        Y4, Y6, Y6
 	VPBROADCASTD   12(BX), Y4
-	LONG           $0x5055e2c4; BYTE $0xc4 // VPDPBUSD Y4, Y5, Y0
+	LONG           $0x504de2c4; BYTE $0xc4 // VPDPBUSD Y4, Y6, Y0
 	VPBROADCASTD   12(BX)(SI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
+	LONG           $0x504de2c4; BYTE $0xcc // VPDPBUSD Y4, Y6, Y1
 	VPBROADCASTD   12(BX)(SI*2), Y4
-	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
+	LONG           $0x504de2c4; BYTE $0xd4 // VPDPBUSD Y4, Y6, Y2
 	VPBROADCASTD   12(BX)(DI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
+	LONG           $0x504de2c4; BYTE $0xdc // VPDPBUSD Y4, Y6, Y3
 	VMOVDQU        80(AX), Y4
-	VMOVDQU        144(AX), Y5
-	VPAND          bytes03<>+0(SB), Y4, Y4
-	VPSRLW         $0x02, Y5, Y5
-	VPAND          bytes04<>+0(SB), Y5, Y5
-	VPOR           Y5, Y4, Y4
-	VBROADCASTI128 (R8), Y5
-	VPSHUFB        Y4, Y5, Y5
-	VPBROADCASTD   16(BX), Y4
-	LONG           $0x5055e2c4; BYTE $0xc4 // VPDPBUSD Y4, Y5, Y0
-	VPBROADCASTD   16(BX)(SI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
-	VPBROADCASTD   16(BX)(SI*2), Y4
-	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
-	VPBROADCASTD   16(BX)(DI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VMOVDQU        80(AX), Y4
-	VMOVDQU        144(AX), Y5
-	VPSRLW         $0x02, Y4, Y4
-	VPAND          bytes03<>+0(SB), Y4, Y4
-	VPSRLW         $0x03, Y5, Y5
-	VPAND          bytes04<>+0(SB), Y5, Y5
-	VPOR           Y5, Y4, Y4
-	VBROADCASTI128 (R8), Y5
-	VPSHUFB        Y4, Y5, Y5
-	VPBROADCASTD   20(BX), Y4
-	LONG           $0x5055e2c4; BYTE $0xc4 // VPDPBUSD Y4, Y5, Y0
-	VPBROADCASTD   20(BX)(SI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
-	VPBROADCASTD   20(BX)(SI*2), Y4
-	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
-	VPBROADCASTD   20(BX)(DI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VMOVDQU        80(AX), Y4
-	VMOVDQU        144(AX), Y5
-	VPSRLW         $0x04, Y4, Y4
-	VPAND          bytes03<>+0(SB), Y4, Y4
-	VPSRLW         $0x04, Y5, Y5
-	VPAND          bytes04<>+0(SB), Y5, Y5
-	VPOR           Y5, Y4, Y4
-	VBROADCASTI128 (R8), Y5
-	VPSHUFB        Y4, Y5, Y5
-	VPBROADCASTD   24(BX), Y4
-	LONG           $0x5055e2c4; BYTE $0xc4 // VPDPBUSD Y4, Y5, Y0
-	VPBROADCASTD   24(BX)(SI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
-	VPBROADCASTD   24(BX)(SI*2), Y4
-	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
-	VPBROADCASTD   24(BX)(DI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VMOVDQU        80(AX), Y4
-	VMOVDQU        144(AX), Y5
+	VPAND          bytes03<>+0(SB), Y4, Y6
+	VPSRLW         $0x02, Y5, Y7
+	VPAND          bytes04<>+0(SB), Y7, Y7
+	VPOR           Y7, Y6, Y6
+	VBROADCASTI128 (R8), Y7
+	VPSHUFB        Y6, Y7, Y7
+	VPBROADCASTD   16(BX), Y6
+	LONG           $0x5045e2c4; BYTE $0xc6 // VPDPBUSD Y6, Y7, Y0
+	VPBROADCASTD   16(BX)(SI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xce // VPDPBUSD Y6, Y7, Y1
+	VPBROADCASTD   16(BX)(SI*2), Y6
+	LONG           $0x5045e2c4; BYTE $0xd6 // VPDPBUSD Y6, Y7, Y2
+	VPBROADCASTD   16(BX)(DI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xde // VPDPBUSD Y6, Y7, Y3
+	VPSRLW         $0x02, Y4, Y6
+	VPAND          bytes03<>+0(SB), Y6, Y6
+	VPSRLW         $0x03, Y5, Y7
+	VPAND          bytes04<>+0(SB), Y7, Y7
+	VPOR           Y7, Y6, Y6
+	VBROADCASTI128 (R8), Y7
+	VPSHUFB        Y6, Y7, Y7
+	VPBROADCASTD   20(BX), Y6
+	LONG           $0x5045e2c4; BYTE $0xc6 // VPDPBUSD Y6, Y7, Y0
+	VPBROADCASTD   20(BX)(SI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xce // VPDPBUSD Y6, Y7, Y1
+	VPBROADCASTD   20(BX)(SI*2), Y6
+	LONG           $0x5045e2c4; BYTE $0xd6 // VPDPBUSD Y6, Y7, Y2
+	VPBROADCASTD   20(BX)(DI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xde // VPDPBUSD Y6, Y7, Y3
+	VPSRLW         $0x04, Y4, Y6
+	VPAND          bytes03<>+0(SB), Y6, Y6
+	VPSRLW         $0x04, Y5, Y7
+	VPAND          bytes04<>+0(SB), Y7, Y7
+	VPOR           Y7, Y6, Y6
+	VBROADCASTI128 (R8), Y7
+	VPSHUFB        Y6, Y7, Y7
+	VPBROADCASTD   24(BX), Y6
+	LONG           $0x5045e2c4; BYTE $0xc6 // VPDPBUSD Y6, Y7, Y0
+	VPBROADCASTD   24(BX)(SI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xce // VPDPBUSD Y6, Y7, Y1
+	VPBROADCASTD   24(BX)(SI*2), Y6
+	LONG           $0x5045e2c4; BYTE $0xd6 // VPDPBUSD Y6, Y7, Y2
+	VPBROADCASTD   24(BX)(DI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xde // VPDPBUSD Y6, Y7, Y3
 	VPSRLW         $0x06, Y4, Y4
 	VPAND          bytes03<>+0(SB), Y4, Y4
 	VPSRLW         $0x05, Y5, Y5
@@ -7601,122 +7588,109 @@ block:
 	VPSLLD         $0x04, Y3, Y3
 	VMOVDQU        48(AX), Y4
 	VMOVDQU        176(AX), Y5
-	VPAND          bytes03<>+0(SB), Y4, Y4
-	VPSLLW         $0x02, Y5, Y5
-	VPAND          bytes04<>+0(SB), Y5, Y5
-	VPOR           Y5, Y4, Y4
-	VBROADCASTI128 (R8), Y5
-	VPSHUFB        Y4, Y5, Y5
-	VPBROADCASTD   (BX), Y4
-	LONG           $0x5055e2c4; BYTE $0xc4 // VPDPBUSD Y4, Y5, Y0
-	VPBROADCASTD   (BX)(SI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
-	VPBROADCASTD   (BX)(SI*2), Y4
-	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
-	VPBROADCASTD   (BX)(DI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VMOVDQU        48(AX), Y4
-	VMOVDQU        176(AX), Y5
-	VPSRLW         $0x02, Y4, Y4
-	VPAND          bytes03<>+0(SB), Y4, Y4
-	VPSLLW         $0x01, Y5, Y5
-	VPAND          bytes04<>+0(SB), Y5, Y5
-	VPOR           Y5, Y4, Y4
-	VBROADCASTI128 (R8), Y5
-	VPSHUFB        Y4, Y5, Y5
-	VPBROADCASTD   4(BX), Y4
-	LONG           $0x5055e2c4; BYTE $0xc4 // VPDPBUSD Y4, Y5, Y0
-	VPBROADCASTD   4(BX)(SI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
-	VPBROADCASTD   4(BX)(SI*2), Y4
-	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
-	VPBROADCASTD   4(BX)(DI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VMOVDQU        48(AX), Y4
-	VMOVDQU        176(AX), Y5
-	VPSRLW         $0x04, Y4, Y4
-	VPAND          bytes03<>+0(SB), Y4, Y4
-	VPAND          bytes04<>+0(SB), Y5, Y5
-	VPOR           Y5, Y4, Y4
-	VBROADCASTI128 (R8), Y5
-	VPSHUFB        Y4, Y5, Y5
-	VPBROADCASTD   8(BX), Y4
-	LONG           $0x5055e2c4; BYTE $0xc4 // VPDPBUSD Y4, Y5, Y0
-	VPBROADCASTD   8(BX)(SI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
-	VPBROADCASTD   8(BX)(SI*2), Y4
-	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
-	VPBROADCASTD   8(BX)(DI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VMOVDQU        48(AX), Y4
-	VMOVDQU        176(AX), Y5
+	VPAND          bytes03<>+0(SB), Y4, Y6
+	VPSLLW         $0x02, Y5, Y7
+	VPAND          bytes04<>+0(SB), Y7, Y7
+	VPOR           Y7, Y6, Y6
+	VBROADCASTI128 (R8), Y7
+	VPSHUFB        Y6, Y7, Y7
+	VPBROADCASTD   (BX), Y6
+	LONG           $0x5045e2c4; BYTE $0xc6 // VPDPBUSD Y6, Y7, Y0
+	VPBROADCASTD   (BX)(SI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xce // VPDPBUSD Y6, Y7, Y1
+	VPBROADCASTD   (BX)(SI*2), Y6
+	LONG           $0x5045e2c4; BYTE $0xd6 // VPDPBUSD Y6, Y7, Y2
+	VPBROADCASTD   (BX)(DI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xde // VPDPBUSD Y6, Y7, Y3
+	VPSRLW         $0x02, Y4, Y6
+	VPAND          bytes03<>+0(SB), Y6, Y6
+	VPSLLW         $0x01, Y5, Y7
+	VPAND          bytes04<>+0(SB), Y7, Y7
+	VPOR           Y7, Y6, Y6
+	VBROADCASTI128 (R8), Y7
+	VPSHUFB        Y6, Y7, Y7
+	VPBROADCASTD   4(BX), Y6
+	LONG           $0x5045e2c4; BYTE $0xc6 // VPDPBUSD Y6, Y7, Y0
+	VPBROADCASTD   4(BX)(SI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xce // VPDPBUSD Y6, Y7, Y1
+	VPBROADCASTD   4(BX)(SI*2), Y6
+	LONG           $0x5045e2c4; BYTE $0xd6 // VPDPBUSD Y6, Y7, Y2
+	VPBROADCASTD   4(BX)(DI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xde // VPDPBUSD Y6, Y7, Y3
+	VPSRLW         $0x04, Y4, Y6
+	VPAND          bytes03<>+0(SB), Y6, Y6
+	VPAND          bytes04<>+0(SB), Y5, Y7
+	VPOR           Y7, Y6, Y6
+	VBROADCASTI128 (R8), Y7
+	VPSHUFB        Y6, Y7, Y7
+	VPBROADCASTD   8(BX), Y6
+	LONG           $0x5045e2c4; BYTE $0xc6 // VPDPBUSD Y6, Y7, Y0
+	VPBROADCASTD   8(BX)(SI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xce // VPDPBUSD Y6, Y7, Y1
+	VPBROADCASTD   8(BX)(SI*2), Y6
+	LONG           $0x5045e2c4; BYTE $0xd6 // VPDPBUSD Y6, Y7, Y2
+	VPBROADCASTD   8(BX)(DI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xde // VPDPBUSD Y6, Y7, Y3
 	VPSRLW         $0x06, Y4, Y4
 	VPAND          bytes03<>+0(SB), Y4, Y4
-	VPSRLW         $0x01, Y5, Y5
-	VPAND          bytes04<>+0(SB), Y5, Y5
-	VPOR           Y5, Y4, Y4
-	VBROADCASTI128 (R8), Y5
-	VPSHUFB        Y4, Y5, Y5
+	VPSRLW         $0x01, Y5, Y6
+	VPAND          bytes04<>+0(SB), Y6, Y6
+	VPOR           Y6, Y4, Y4
+	VBROADCASTI128 (R8), Y6
+	VPSHUFB        Y4, Y6, Y6
 	VPBROADCASTD   12(BX), Y4
-	LONG           $0x5055e2c4; BYTE $0xc4 // VPDPBUSD Y4, Y5, Y0
+	LONG           $0x504de2c4; BYTE $0xc4 // VPDPBUSD Y4, Y6, Y0
 	VPBROADCASTD   12(BX)(SI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
+	LONG           $0x504de2c4; BYTE $0xcc // VPDPBUSD Y4, Y6, Y1
 	VPBROADCASTD   12(BX)(SI*2), Y4
-	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
+	LONG           $0x504de2c4; BYTE $0xd4 // VPDPBUSD Y4, Y6, Y2
 	VPBROADCASTD   12(BX)(DI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
+	LONG           $0x504de2c4; BYTE $0xdc // VPDPBUSD Y4, Y6, Y3
 	VMOVDQU        112(AX), Y4
-	VMOVDQU        176(AX), Y5
-	VPAND          bytes03<>+0(SB), Y4, Y4
-	VPSRLW         $0x02, Y5, Y5
-	VPAND          bytes04<>+0(SB), Y5, Y5
-	VPOR           Y5, Y4, Y4
-	VBROADCASTI128 (R8), Y5
-	VPSHUFB        Y4, Y5, Y5
-	VPBROADCASTD   16(BX), Y4
-	LONG           $0x5055e2c4; BYTE $0xc4 // VPDPBUSD Y4, Y5, Y0
-	VPBROADCASTD   16(BX)(SI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
-	VPBROADCASTD   16(BX)(SI*2), Y4
-	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
-	VPBROADCASTD   16(BX)(DI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VMOVDQU        112(AX), Y4
-	VMOVDQU        176(AX), Y5
-	VPSRLW         $0x02, Y4, Y4
-	VPAND          bytes03<>+0(SB), Y4, Y4
-	VPSRLW         $0x03, Y5, Y5
-	VPAND          bytes04<>+0(SB), Y5, Y5
-	VPOR           Y5, Y4, Y4
-	VBROADCASTI128 (R8), Y5
-	VPSHUFB        Y4, Y5, Y5
-	VPBROADCASTD   20(BX), Y4
-	LONG           $0x5055e2c4; BYTE $0xc4 // VPDPBUSD Y4, Y5, Y0
-	VPBROADCASTD   20(BX)(SI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
-	VPBROADCASTD   20(BX)(SI*2), Y4
-	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
-	VPBROADCASTD   20(BX)(DI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VMOVDQU        112(AX), Y4
-	VMOVDQU        176(AX), Y5
-	VPSRLW         $0x04, Y4, Y4
-	VPAND          bytes03<>+0(SB), Y4, Y4
-	VPSRLW         $0x04, Y5, Y5
-	VPAND          bytes04<>+0(SB), Y5, Y5
-	VPOR           Y5, Y4, Y4
-	VBROADCASTI128 (R8), Y5
-	VPSHUFB        Y4, Y5, Y5
-	VPBROADCASTD   24(BX), Y4
-	LONG           $0x5055e2c4; BYTE $0xc4 // VPDPBUSD Y4, Y5, Y0
-	VPBROADCASTD   24(BX)(SI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
-	VPBROADCASTD   24(BX)(SI*2), Y4
-	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
-	VPBROADCASTD   24(BX)(DI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VMOVDQU        112(AX), Y4
-	VMOVDQU        176(AX), Y5
+	VPAND          bytes03<>+0(SB), Y4, Y6
+	VPSRLW         $0x02, Y5, Y7
+	VPAND          bytes04<>+0(SB), Y7, Y7
+	VPOR           Y7, Y6, Y6
+	VBROADCASTI128 (R8), Y7
+	VPSHUFB        Y6, Y7, Y7
+	VPBROADCASTD   16(BX), Y6
+	LONG           $0x5045e2c4; BYTE $0xc6 // VPDPBUSD Y6, Y7, Y0
+	VPBROADCASTD   16(BX)(SI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xce // VPDPBUSD Y6, Y7, Y1
+	VPBROADCASTD   16(BX)(SI*2), Y6
+	LONG           $0x5045e2c4; BYTE $0xd6 // VPDPBUSD Y6, Y7, Y2
+	VPBROADCASTD   16(BX)(DI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xde // VPDPBUSD Y6, Y7, Y3
+	VPSRLW         $0x02, Y4, Y6
+	VPAND          bytes03<>+0(SB), Y6, Y6
+	VPSRLW         $0x03, Y5, Y7
+	VPAND          bytes04<>+0(SB), Y7, Y7
+	VPOR           Y7, Y6, Y6
+	VBROADCASTI128 (R8), Y7
+	VPSHUFB        Y6, Y7, Y7
+	VPBROADCASTD   20(BX), Y6
+	LONG           $0x5045e2c4; BYTE $0xc6 // VPDPBUSD Y6, Y7, Y0
+	VPBROADCASTD   20(BX)(SI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xce // VPDPBUSD Y6, Y7, Y1
+	VPBROADCASTD   20(BX)(SI*2), Y6
+	LONG           $0x5045e2c4; BYTE $0xd6 // VPDPBUSD Y6, Y7, Y2
+	VPBROADCASTD   20(BX)(DI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xde // VPDPBUSD Y6, Y7, Y3
+	VPSRLW         $0x04, Y4, Y6
+	VPAND          bytes03<>+0(SB), Y6, Y6
+	VPSRLW         $0x04, Y5, Y7
+	VPAND          bytes04<>+0(SB), Y7, Y7
+	VPOR           Y7, Y6, Y6
+	VBROADCASTI128 (R8), Y7
+	VPSHUFB        Y6, Y7, Y7
+	VPBROADCASTD   24(BX), Y6
+	LONG           $0x5045e2c4; BYTE $0xc6 // VPDPBUSD Y6, Y7, Y0
+	VPBROADCASTD   24(BX)(SI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xce // VPDPBUSD Y6, Y7, Y1
+	VPBROADCASTD   24(BX)(SI*2), Y6
+	LONG           $0x5045e2c4; BYTE $0xd6 // VPDPBUSD Y6, Y7, Y2
+	VPBROADCASTD   24(BX)(DI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xde // VPDPBUSD Y6, Y7, Y3
 	VPSRLW         $0x06, Y4, Y4
 	VPAND          bytes03<>+0(SB), Y4, Y4
 	VPSRLW         $0x05, Y5, Y5
@@ -7811,80 +7785,67 @@ block:
 	VPSLLD         $0x04, Y0, Y0
 	VMOVDQU        16(AX), Y1
 	VMOVDQU        144(AX), Y2
-	VPAND          bytes03<>+0(SB), Y1, Y1
-	VPSLLW         $0x02, Y2, Y2
-	VPAND          bytes04<>+0(SB), Y2, Y2
-	VPOR           Y2, Y1, Y1
-	VBROADCASTI128 (SI), Y2
-	VPSHUFB        Y1, Y2, Y2
-	VPBROADCASTD   (BX), Y1
-	LONG           $0x506de2c4; BYTE $0xc1 // VPDPBUSD Y1, Y2, Y0
-	VMOVDQU        16(AX), Y1
-	VMOVDQU        144(AX), Y2
-	VPSRLW         $0x02, Y1, Y1
-	VPAND          bytes03<>+0(SB), Y1, Y1
-	VPSLLW         $0x01, Y2, Y2
-	VPAND          bytes04<>+0(SB), Y2, Y2
-	VPOR           Y2, Y1, Y1
-	VBROADCASTI128 (SI), Y2
-	VPSHUFB        Y1, Y2, Y2
-	VPBROADCASTD   4(BX), Y1
-	LONG           $0x506de2c4; BYTE $0xc1 // VPDPBUSD Y1, Y2, Y0
-	VMOVDQU        16(AX), Y1
-	VMOVDQU        144(AX), Y2
-	VPSRLW         $0x04, Y1, Y1
-	VPAND          bytes03<>+0(SB), Y1, Y1
-	VPAND          bytes04<>+0(SB), Y2, Y2
-	VPOR           Y2, Y1, Y1
-	VBROADCASTI128 (SI), Y2
-	VPSHUFB        Y1, Y2, Y2
-	VPBROADCASTD   8(BX), Y1
-	LONG           $0x506de2c4; BYTE $0xc1 // VPDPBUSD Y1, Y2, Y0
-	VMOVDQU        16(AX), Y1
-	VMOVDQU        144(AX), Y2
+	VPAND          bytes03<>+0(SB), Y1, Y3
+	VPSLLW         $0x02, Y2, Y4
+	VPAND          bytes04<>+0(SB), Y4, Y4
+	VPOR           Y4, Y3, Y3
+	VBROADCASTI128 (SI), Y4
+	VPSHUFB        Y3, Y4, Y4
+	VPBROADCASTD   (BX), Y3
+	LONG           $0x505de2c4; BYTE $0xc3 // VPDPBUSD Y3, Y4, Y0
+	VPSRLW         $0x02, Y1, Y3
+	VPAND          bytes03<>+0(SB), Y3, Y3
+	VPSLLW         $0x01, Y2, Y4
+	VPAND          bytes04<>+0(SB), Y4, Y4
+	VPOR           Y4, Y3, Y3
+	VBROADCASTI128 (SI), Y4
+	VPSHUFB        Y3, Y4, Y4
+	VPBROADCASTD   4(BX), Y3
+	LONG           $0x505de2c4; BYTE $0xc3 // VPDPBUSD Y3, Y4, Y0
+	VPSRLW         $0x04, Y1, Y3
+	VPAND          bytes03<>+0(SB), Y3, Y3
+	VPAND          bytes04<>+0(SB), Y2, Y4
+	VPOR           Y4, Y3, Y3
+	VBROADCASTI128 (SI), Y4
+	VPSHUFB        Y3, Y4, Y4
+	VPBROADCASTD   8(BX), Y3
+	LONG           $0x505de2c4; BYTE $0xc3 // VPDPBUSD Y3, Y4, Y0
 	VPSRLW         $0x06, Y1, Y1
 	VPAND          bytes03<>+0(SB), Y1, Y1
-	VPSRLW         $0x01, Y2, Y2
-	VPAND          bytes04<>+0(SB), Y2, Y2
-	VPOR           Y2, Y1, Y1
-	VBROADCASTI128 (SI), Y2
-	VPSHUFB        Y1, Y2, Y2
+	VPSRLW         $0x01, Y2, Y3
+	VPAND          bytes04<>+0(SB), Y3, Y3
+	VPOR           Y3, Y1, Y1
+	VBROADCASTI128 (SI), Y3
+	VPSHUFB        Y1, Y3, Y3
 	VPBROADCASTD   12(BX), Y1
-	LONG           $0x506de2c4; BYTE $0xc1 // VPDPBUSD Y1, Y2, Y0
+	LONG           $0x5065e2c4; BYTE $0xc1 // VPDPBUSD Y1, Y3, Y0
 	VMOVDQU        80(AX), Y1
-	VMOVDQU        144(AX), Y2
-	VPAND          bytes03<>+0(SB), Y1, Y1
-	VPSRLW         $0x02, Y2, Y2
-	VPAND          bytes04<>+0(SB), Y2, Y2
-	VPOR           Y2, Y1, Y1
-	VBROADCASTI128 (SI), Y2
-	VPSHUFB        Y1, Y2, Y2
-	VPBROADCASTD   16(BX), Y1
-	LONG           $0x506de2c4; BYTE $0xc1 // VPDPBUSD Y1, Y2, Y0
-	VMOVDQU        80(AX), Y1
-	VMOVDQU        144(AX), Y2
-	VPSRLW         $0x02, Y1, Y1
-	VPAND          bytes03<>+0(SB), Y1, Y1
-	VPSRLW         $0x03, Y2, Y2
-	VPAND          bytes04<>+0(SB), Y2, Y2
-	VPOR           Y2, Y1, Y1
-	VBROADCASTI128 (SI), Y2
-	VPSHUFB        Y1, Y2, Y2
-	VPBROADCASTD   20(BX), Y1
-	LONG           $0x506de2c4; BYTE $0xc1 // VPDPBUSD Y1, Y2, Y0
-	VMOVDQU        80(AX), Y1
-	VMOVDQU        144(AX), Y2
-	VPSRLW         $0x04, Y1, Y1
-	VPAND          bytes03<>+0(SB), Y1, Y1
-	VPSRLW         $0x04, Y2, Y2
-	VPAND          bytes04<>+0(SB), Y2, Y2
-	VPOR           Y2, Y1, Y1
-	VBROADCASTI128 (SI), Y2
-	VPSHUFB        Y1, Y2, Y2
-	VPBROADCASTD   24(BX), Y1
-	LONG           $0x506de2c4; BYTE $0xc1 // VPDPBUSD Y1, Y2, Y0
-	VMOVDQU        80(AX), Y1
-	VMOVDQU        144(AX), Y2
+	VPAND          bytes03<>+0(SB), Y1, Y3
+	VPSRLW         $0x02, Y2, Y4
+	VPAND          bytes04<>+0(SB), Y4, Y4
+	VPOR           Y4, Y3, Y3
+	VBROADCASTI128 (SI), Y4
+	VPSHUFB        Y3, Y4, Y4
+	VPBROADCASTD   16(BX), Y3
+	LONG           $0x505de2c4; BYTE $0xc3 // VPDPBUSD Y3, Y4, Y0
+	VPSRLW         $0x02, Y1, Y3
+	VPAND          bytes03<>+0(SB), Y3, Y3
+	VPSRLW         $0x03, Y2, Y4
+	VPAND          bytes04<>+0(SB), Y4, Y4
+	VPOR           Y4, Y3, Y3
+	VBROADCASTI128 (SI), Y4
+	VPSHUFB        Y3, Y4, Y4
+	VPBROADCASTD   20(BX), Y3
+	LONG           $0x505de2c4; BYTE $0xc3 // VPDPBUSD Y3, Y4, Y0
+	VPSRLW         $0x04, Y1, Y3
+	VPAND          bytes03<>+0(SB), Y3, Y3
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          bytes04<>+0(SB), Y4, Y4
+	VPOR           Y4, Y3, Y3
+	VBROADCASTI128 (SI), Y4
+	VPSHUFB        Y3, Y4, Y4
+	VPBROADCASTD   24(BX), Y3
+	LONG           $0x505de2c4; BYTE $0xc3 // VPDPBUSD Y3, Y4, Y0
 	VPSRLW         $0x06, Y1, Y1
 	VPAND          bytes03<>+0(SB), Y1, Y1
 	VPSRLW         $0x05, Y2, Y2
@@ -7910,80 +7871,67 @@ block:
 	VPSLLD         $0x04, Y0, Y0
 	VMOVDQU        48(AX), Y1
 	VMOVDQU        176(AX), Y2
-	VPAND          bytes03<>+0(SB), Y1, Y1
-	VPSLLW         $0x02, Y2, Y2
-	VPAND          bytes04<>+0(SB), Y2, Y2
-	VPOR           Y2, Y1, Y1
-	VBROADCASTI128 (SI), Y2
-	VPSHUFB        Y1, Y2, Y2
-	VPBROADCASTD   (BX), Y1
-	LONG           $0x506de2c4; BYTE $0xc1 // VPDPBUSD Y1, Y2, Y0
-	VMOVDQU        48(AX), Y1
-	VMOVDQU        176(AX), Y2
-	VPSRLW         $0x02, Y1, Y1
-	VPAND          bytes03<>+0(SB), Y1, Y1
-	VPSLLW         $0x01, Y2, Y2
-	VPAND          bytes04<>+0(SB), Y2, Y2
-	VPOR           Y2, Y1, Y1
-	VBROADCASTI128 (SI), Y2
-	VPSHUFB        Y1, Y2, Y2
-	VPBROADCASTD   4(BX), Y1
-	LONG           $0x506de2c4; BYTE $0xc1 // VPDPBUSD Y1, Y2, Y0
-	VMOVDQU        48(AX), Y1
-	VMOVDQU        176(AX), Y2
-	VPSRLW         $0x04, Y1, Y1
-	VPAND          bytes03<>+0(SB), Y1, Y1
-	VPAND          bytes04<>+0(SB), Y2, Y2
-	VPOR           Y2, Y1, Y1
-	VBROADCASTI128 (SI), Y2
-	VPSHUFB        Y1, Y2, Y2
-	VPBROADCASTD   8(BX), Y1
-	LONG           $0x506de2c4; BYTE $0xc1 // VPDPBUSD Y1, Y2, Y0
-	VMOVDQU        48(AX), Y1
-	VMOVDQU        176(AX), Y2
+	VPAND          bytes03<>+0(SB), Y1, Y3
+	VPSLLW         $0x02, Y2, Y4
+	VPAND          bytes04<>+0(SB), Y4, Y4
+	VPOR           Y4, Y3, Y3
+	VBROADCASTI128 (SI), Y4
+	VPSHUFB        Y3, Y4, Y4
+	VPBROADCASTD   (BX), Y3
+	LONG           $0x505de2c4; BYTE $0xc3 // VPDPBUSD Y3, Y4, Y0
+	VPSRLW         $0x02, Y1, Y3
+	VPAND          bytes03<>+0(SB), Y3, Y3
+	VPSLLW         $0x01, Y2, Y4
+	VPAND          bytes04<>+0(SB), Y4, Y4
+	VPOR           Y4, Y3, Y3
+	VBROADCASTI128 (SI), Y4
+	VPSHUFB        Y3, Y4, Y4
+	VPBROADCASTD   4(BX), Y3
+	LONG           $0x505de2c4; BYTE $0xc3 // VPDPBUSD Y3, Y4, Y0
+	VPSRLW         $0x04, Y1, Y3
+	VPAND          bytes03<>+0(SB), Y3, Y3
+	VPAND          bytes04<>+0(SB), Y2, Y4
+	VPOR           Y4, Y3, Y3
+	VBROADCASTI128 (SI), Y4
+	VPSHUFB        Y3, Y4, Y4
+	VPBROADCASTD   8(BX), Y3
+	LONG           $0x505de2c4; BYTE $0xc3 // VPDPBUSD Y3, Y4, Y0
 	VPSRLW         $0x06, Y1, Y1
 	VPAND          bytes03<>+0(SB), Y1, Y1
-	VPSRLW         $0x01, Y2, Y2
-	VPAND          bytes04<>+0(SB), Y2, Y2
-	VPOR           Y2, Y1, Y1
-	VBROADCASTI128 (SI), Y2
-	VPSHUFB        Y1, Y2, Y2
+	VPSRLW         $0x01, Y2, Y3
+	VPAND          bytes04<>+0(SB), Y3, Y3
+	VPOR           Y3, Y1, Y1
+	VBROADCASTI128 (SI), Y3
+	VPSHUFB        Y1, Y3, Y3
 	VPBROADCASTD   12(BX), Y1
-	LONG           $0x506de2c4; BYTE $0xc1 // VPDPBUSD Y1, Y2, Y0
+	LONG           $0x5065e2c4; BYTE $0xc1 // VPDPBUSD Y1, Y3, Y0
 	VMOVDQU        112(AX), Y1
-	VMOVDQU        176(AX), Y2
-	VPAND          bytes03<>+0(SB), Y1, Y1
-	VPSRLW         $0x02, Y2, Y2
-	VPAND          bytes04<>+0(SB), Y2, Y2
-	VPOR           Y2, Y1, Y1
-	VBROADCASTI128 (SI), Y2
-	VPSHUFB        Y1, Y2, Y2
-	VPBROADCASTD   16(BX), Y1
-	LONG           $0x506de2c4; BYTE $0xc1 // VPDPBUSD Y1, Y2, Y0
-	VMOVDQU        112(AX), Y1
-	VMOVDQU        176(AX), Y2
-	VPSRLW         $0x02, Y1, Y1
-	VPAND          bytes03<>+0(SB), Y1, Y1
-	VPSRLW         $0x03, Y2, Y2
-	VPAND          bytes04<>+0(SB), Y2, Y2
-	VPOR           Y2, Y1, Y1
-	VBROADCASTI128 (SI), Y2
-	VPSHUFB        Y1, Y2, Y2
-	VPBROADCASTD   20(BX), Y1
-	LONG           $0x506de2c4; BYTE $0xc1 // VPDPBUSD Y1, Y2, Y0
-	VMOVDQU        112(AX), Y1
-	VMOVDQU        176(AX), Y2
-	VPSRLW         $0x04, Y1, Y1
-	VPAND          bytes03<>+0(SB), Y1, Y1
-	VPSRLW         $0x04, Y2, Y2
-	VPAND          bytes04<>+0(SB), Y2, Y2
-	VPOR           Y2, Y1, Y1
-	VBROADCASTI128 (SI), Y2
-	VPSHUFB        Y1, Y2, Y2
-	VPBROADCASTD   24(BX), Y1
-	LONG           $0x506de2c4; BYTE $0xc1 // VPDPBUSD Y1, Y2, Y0
-	VMOVDQU        112(AX), Y1
-	VMOVDQU        176(AX), Y2
+	VPAND          bytes03<>+0(SB), Y1, Y3
+	VPSRLW         $0x02, Y2, Y4
+	VPAND          bytes04<>+0(SB), Y4, Y4
+	VPOR           Y4, Y3, Y3
+	VBROADCASTI128 (SI), Y4
+	VPSHUFB        Y3, Y4, Y4
+	VPBROADCASTD   16(BX), Y3
+	LONG           $0x505de2c4; BYTE $0xc3 // VPDPBUSD Y3, Y4, Y0
+	VPSRLW         $0x02, Y1, Y3
+	VPAND          bytes03<>+0(SB), Y3, Y3
+	VPSRLW         $0x03, Y2, Y4
+	VPAND          bytes04<>+0(SB), Y4, Y4
+	VPOR           Y4, Y3, Y3
+	VBROADCASTI128 (SI), Y4
+	VPSHUFB        Y3, Y4, Y4
+	VPBROADCASTD   20(BX), Y3
+	LONG           $0x505de2c4; BYTE $0xc3 // VPDPBUSD Y3, Y4, Y0
+	VPSRLW         $0x04, Y1, Y3
+	VPAND          bytes03<>+0(SB), Y3, Y3
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          bytes04<>+0(SB), Y4, Y4
+	VPOR           Y4, Y3, Y3
+	VBROADCASTI128 (SI), Y4
+	VPSHUFB        Y3, Y4, Y4
+	VPBROADCASTD   24(BX), Y3
+	LONG           $0x505de2c4; BYTE $0xc3 // VPDPBUSD Y3, Y4, Y0
 	VPSRLW         $0x06, Y1, Y1
 	VPAND          bytes03<>+0(SB), Y1, Y1
 	VPSRLW         $0x05, Y2, Y2
@@ -8058,55 +8006,49 @@ block:
 	VPSLLD         $0x04, Y3, Y3
 	VMOVDQU        32(AX), Y4
 	VMOVDQU        160(AX), Y5
-	VPAND          bytes03<>+0(SB), Y4, Y4
-	VPSLLW         $0x02, Y5, Y5
-	VPAND          bytes04<>+0(SB), Y5, Y5
-	VPOR           Y5, Y4, Y4
-	VBROADCASTI128 (R8), Y5
-	VPSHUFB        Y4, Y5, Y5
-	VPBROADCASTD   (BX), Y4
-	LONG           $0x5055e2c4; BYTE $0xc4 // VPDPBUSD Y4, Y5, Y0
-	VPBROADCASTD   (BX)(SI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
-	VPBROADCASTD   (BX)(SI*2), Y4
-	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
-	VPBROADCASTD   (BX)(DI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VMOVDQU        32(AX), Y4
-	VMOVDQU        160(AX), Y5
-	VPSRLW         $0x02, Y4, Y4
-	VPAND          bytes03<>+0(SB), Y4, Y4
-	VPSLLW         $0x01, Y5, Y5
-	VPAND          bytes04<>+0(SB), Y5, Y5
-	VPOR           Y5, Y4, Y4
-	VBROADCASTI128 (R8), Y5
-	VPSHUFB        Y4, Y5, Y5
-	VPBROADCASTD   4(BX), Y4
-	LONG           $0x5055e2c4; BYTE $0xc4 // VPDPBUSD Y4, Y5, Y0
-	VPBROADCASTD   4(BX)(SI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
-	VPBROADCASTD   4(BX)(SI*2), Y4
-	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
-	VPBROADCASTD   4(BX)(DI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VMOVDQU        32(AX), Y4
-	VMOVDQU        160(AX), Y5
-	VPSRLW         $0x04, Y4, Y4
-	VPAND          bytes03<>+0(SB), Y4, Y4
-	VPAND          bytes04<>+0(SB), Y5, Y5
-	VPOR           Y5, Y4, Y4
-	VBROADCASTI128 (R8), Y5
-	VPSHUFB        Y4, Y5, Y5
-	VPBROADCASTD   8(BX), Y4
-	LONG           $0x5055e2c4; BYTE $0xc4 // VPDPBUSD Y4, Y5, Y0
-	VPBROADCASTD   8(BX)(SI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
-	VPBROADCASTD   8(BX)(SI*2), Y4
-	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
-	VPBROADCASTD   8(BX)(DI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VMOVDQU        32(AX), Y4
-	VMOVDQU        160(AX), Y5
+	VPAND          bytes03<>+0(SB), Y4, Y6
+	VPSLLW         $0x02, Y5, Y7
+	VPAND          bytes04<>+0(SB), Y7, Y7
+	VPOR           Y7, Y6, Y6
+	VBROADCASTI128 (R8), Y7
+	VPSHUFB        Y6, Y7, Y7
+	VPBROADCASTD   (BX), Y6
+	LONG           $0x5045e2c4; BYTE $0xc6 // VPDPBUSD Y6, Y7, Y0
+	VPBROADCASTD   (BX)(SI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xce // VPDPBUSD Y6, Y7, Y1
+	VPBROADCASTD   (BX)(SI*2), Y6
+	LONG           $0x5045e2c4; BYTE $0xd6 // VPDPBUSD Y6, Y7, Y2
+	VPBROADCASTD   (BX)(DI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xde // VPDPBUSD Y6, Y7, Y3
+	VPSRLW         $0x02, Y4, Y6
+	VPAND          bytes03<>+0(SB), Y6, Y6
+	VPSLLW         $0x01, Y5, Y7
+	VPAND          bytes04<>+0(SB), Y7, Y7
+	VPOR           Y7, Y6, Y6
+	VBROADCASTI128 (R8), Y7
+	VPSHUFB        Y6, Y7, Y7
+	VPBROADCASTD   4(BX), Y6
+	LONG           $0x5045e2c4; BYTE $0xc6 // VPDPBUSD Y6, Y7, Y0
+	VPBROADCASTD   4(BX)(SI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xce // VPDPBUSD Y6, Y7, Y1
+	VPBROADCASTD   4(BX)(SI*2), Y6
+	LONG           $0x5045e2c4; BYTE $0xd6 // VPDPBUSD Y6, Y7, Y2
+	VPBROADCASTD   4(BX)(DI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xde // VPDPBUSD Y6, Y7, Y3
+	VPSRLW         $0x04, Y4, Y6
+	VPAND          bytes03<>+0(SB), Y6, Y6
+	VPAND          bytes04<>+0(SB), Y5, Y7
+	VPOR           Y7, Y6, Y6
+	VBROADCASTI128 (R8), Y7
+	VPSHUFB        Y6, Y7, Y7
+	VPBROADCASTD   8(BX), Y6
+	LONG           $0x5045e2c4; BYTE $0xc6 // VPDPBUSD Y6, Y7, Y0
+	VPBROADCASTD   8(BX)(SI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xce // VPDPBUSD Y6, Y7, Y1
+	VPBROADCASTD   8(BX)(SI*2), Y6
+	LONG           $0x5045e2c4; BYTE $0xd6 // VPDPBUSD Y6, Y7, Y2
+	VPBROADCASTD   8(BX)(DI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xde // VPDPBUSD Y6, Y7, Y3
 	VPSRLW         $0x06, Y4, Y4
 	VPAND          bytes03<>+0(SB), Y4, Y4
 	VPSRLW         $0x01, Y5, Y5
@@ -8142,56 +8084,50 @@ block:
 	VPSLLD         $0x04, Y7, Y7
 	VMOVDQU        96(AX), Y8
 	VMOVDQU        160(AX), Y9
-	VPAND          bytes03<>+0(SB), Y8, Y8
-	VPSRLW         $0x02, Y9, Y9
-	VPAND          bytes04<>+0(SB), Y9, Y9
-	VPOR           Y9, Y8, Y8
-	VBROADCASTI128 (R8), Y9
-	VPSHUFB        Y8, Y9, Y9
-	VPBROADCASTD   16(BX), Y8
-	LONG           $0x5035c2c4; BYTE $0xe0 // VPDPBUSD Y8, Y9, Y4
-	VPBROADCASTD   16(BX)(SI*1), Y8
-	LONG           $0x5035c2c4; BYTE $0xe8 // VPDPBUSD Y8, Y9, Y5
-	VPBROADCASTD   16(BX)(SI*2), Y8
-	LONG           $0x5035c2c4; BYTE $0xf0 // VPDPBUSD Y8, Y9, Y6
-	VPBROADCASTD   16(BX)(DI*1), Y8
-	LONG           $0x5035c2c4; BYTE $0xf8 // VPDPBUSD Y8, Y9, Y7
-	VMOVDQU        96(AX), Y8
-	VMOVDQU        160(AX), Y9
-	VPSRLW         $0x02, Y8, Y8
-	VPAND          bytes03<>+0(SB), Y8, Y8
-	VPSRLW         $0x03, Y9, Y9
-	VPAND          bytes04<>+0(SB), Y9, Y9
-	VPOR           Y9, Y8, Y8
-	VBROADCASTI128 (R8), Y9
-	VPSHUFB        Y8, Y9, Y9
-	VPBROADCASTD   20(BX), Y8
-	LONG           $0x5035c2c4; BYTE $0xe0 // VPDPBUSD Y8, Y9, Y4
-	VPBROADCASTD   20(BX)(SI*1), Y8
-	LONG           $0x5035c2c4; BYTE $0xe8 // VPDPBUSD Y8, Y9, Y5
-	VPBROADCASTD   20(BX)(SI*2), Y8
-	LONG           $0x5035c2c4; BYTE $0xf0 // VPDPBUSD Y8, Y9, Y6
-	VPBROADCASTD   20(BX)(DI*1), Y8
-	LONG           $0x5035c2c4; BYTE $0xf8 // VPDPBUSD Y8, Y9, Y7
-	VMOVDQU        96(AX), Y8
-	VMOVDQU        160(AX), Y9
-	VPSRLW         $0x04, Y8, Y8
-	VPAND          bytes03<>+0(SB), Y8, Y8
-	VPSRLW         $0x04, Y9, Y9
-	VPAND          bytes04<>+0(SB), Y9, Y9
-	VPOR           Y9, Y8, Y8
-	VBROADCASTI128 (R8), Y9
-	VPSHUFB        Y8, Y9, Y9
-	VPBROADCASTD   24(BX), Y8
-	LONG           $0x5035c2c4; BYTE $0xe0 // VPDPBUSD Y8, Y9, Y4
-	VPBROADCASTD   24(BX)(SI*1), Y8
-	LONG           $0x5035c2c4; BYTE $0xe8 // VPDPBUSD Y8, Y9, Y5
-	VPBROADCASTD   24(BX)(SI*2), Y8
-	LONG           $0x5035c2c4; BYTE $0xf0 // VPDPBUSD Y8, Y9, Y6
-	VPBROADCASTD   24(BX)(DI*1), Y8
-	LONG           $0x5035c2c4; BYTE $0xf8 // VPDPBUSD Y8, Y9, Y7
-	VMOVDQU        96(AX), Y8
-	VMOVDQU        160(AX), Y9
+	VPAND          bytes03<>+0(SB), Y8, Y10
+	VPSRLW         $0x02, Y9, Y11
+	VPAND          bytes04<>+0(SB), Y11, Y11
+	VPOR           Y11, Y10, Y10
+	VBROADCASTI128 (R8), Y11
+	VPSHUFB        Y10, Y11, Y11
+	VPBROADCASTD   16(BX), Y10
+	LONG           $0x5025c2c4; BYTE $0xe2 // VPDPBUSD Y10, Y11, Y4
+	VPBROADCASTD   16(BX)(SI*1), Y10
+	LONG           $0x5025c2c4; BYTE $0xea // VPDPBUSD Y10, Y11, Y5
+	VPBROADCASTD   16(BX)(SI*2), Y10
+	LONG           $0x5025c2c4; BYTE $0xf2 // VPDPBUSD Y10, Y11, Y6
+	VPBROADCASTD   16(BX)(DI*1), Y10
+	LONG           $0x5025c2c4; BYTE $0xfa // VPDPBUSD Y10, Y11, Y7
+	VPSRLW         $0x02, Y8, Y10
+	VPAND          bytes03<>+0(SB), Y10, Y10
+	VPSRLW         $0x03, Y9, Y11
+	VPAND          bytes04<>+0(SB), Y11, Y11
+	VPOR           Y11, Y10, Y10
+	VBROADCASTI128 (R8), Y11
+	VPSHUFB        Y10, Y11, Y11
+	VPBROADCASTD   20(BX), Y10
+	LONG           $0x5025c2c4; BYTE $0xe2 // VPDPBUSD Y10, Y11, Y4
+	VPBROADCASTD   20(BX)(SI*1), Y10
+	LONG           $0x5025c2c4; BYTE $0xea // VPDPBUSD Y10, Y11, Y5
+	VPBROADCASTD   20(BX)(SI*2), Y10
+	LONG           $0x5025c2c4; BYTE $0xf2 // VPDPBUSD Y10, Y11, Y6
+	VPBROADCASTD   20(BX)(DI*1), Y10
+	LONG           $0x5025c2c4; BYTE $0xfa // VPDPBUSD Y10, Y11, Y7
+	VPSRLW         $0x04, Y8, Y10
+	VPAND          bytes03<>+0(SB), Y10, Y10
+	VPSRLW         $0x04, Y9, Y11
+	VPAND          bytes04<>+0(SB), Y11, Y11
+	VPOR           Y11, Y10, Y10
+	VBROADCASTI128 (R8), Y11
+	VPSHUFB        Y10, Y11, Y11
+	VPBROADCASTD   24(BX), Y10
+	LONG           $0x5025c2c4; BYTE $0xe2 // VPDPBUSD Y10, Y11, Y4
+	VPBROADCASTD   24(BX)(SI*1), Y10
+	LONG           $0x5025c2c4; BYTE $0xea // VPDPBUSD Y10, Y11, Y5
+	VPBROADCASTD   24(BX)(SI*2), Y10
+	LONG           $0x5025c2c4; BYTE $0xf2 // VPDPBUSD Y10, Y11, Y6
+	VPBROADCASTD   24(BX)(DI*1), Y10
+	LONG           $0x5025c2c4; BYTE $0xfa // VPDPBUSD Y10, Y11, Y7
 	VPSRLW         $0x06, Y8, Y8
 	VPAND          bytes03<>+0(SB), Y8, Y8
 	VPSRLW         $0x05, Y9, Y9
@@ -8250,55 +8186,49 @@ block:
 	VPSLLD         $0x04, Y3, Y3
 	VMOVDQU        64(AX), Y4
 	VMOVDQU        192(AX), Y5
-	VPAND          bytes03<>+0(SB), Y4, Y4
-	VPSLLW         $0x02, Y5, Y5
-	VPAND          bytes04<>+0(SB), Y5, Y5
-	VPOR           Y5, Y4, Y4
-	VBROADCASTI128 (R8), Y5
-	VPSHUFB        Y4, Y5, Y5
-	VPBROADCASTD   (BX), Y4
-	LONG           $0x5055e2c4; BYTE $0xc4 // VPDPBUSD Y4, Y5, Y0
-	VPBROADCASTD   (BX)(SI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
-	VPBROADCASTD   (BX)(SI*2), Y4
-	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
-	VPBROADCASTD   (BX)(DI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VMOVDQU        64(AX), Y4
-	VMOVDQU        192(AX), Y5
-	VPSRLW         $0x02, Y4, Y4
-	VPAND          bytes03<>+0(SB), Y4, Y4
-	VPSLLW         $0x01, Y5, Y5
-	VPAND          bytes04<>+0(SB), Y5, Y5
-	VPOR           Y5, Y4, Y4
-	VBROADCASTI128 (R8), Y5
-	VPSHUFB        Y4, Y5, Y5
-	VPBROADCASTD   4(BX), Y4
-	LONG           $0x5055e2c4; BYTE $0xc4 // VPDPBUSD Y4, Y5, Y0
-	VPBROADCASTD   4(BX)(SI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
-	VPBROADCASTD   4(BX)(SI*2), Y4
-	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
-	VPBROADCASTD   4(BX)(DI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VMOVDQU        64(AX), Y4
-	VMOVDQU        192(AX), Y5
-	VPSRLW         $0x04, Y4, Y4
-	VPAND          bytes03<>+0(SB), Y4, Y4
-	VPAND          bytes04<>+0(SB), Y5, Y5
-	VPOR           Y5, Y4, Y4
-	VBROADCASTI128 (R8), Y5
-	VPSHUFB        Y4, Y5, Y5
-	VPBROADCASTD   8(BX), Y4
-	LONG           $0x5055e2c4; BYTE $0xc4 // VPDPBUSD Y4, Y5, Y0
-	VPBROADCASTD   8(BX)(SI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
-	VPBROADCASTD   8(BX)(SI*2), Y4
-	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
-	VPBROADCASTD   8(BX)(DI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VMOVDQU        64(AX), Y4
-	VMOVDQU        192(AX), Y5
+	VPAND          bytes03<>+0(SB), Y4, Y6
+	VPSLLW         $0x02, Y5, Y7
+	VPAND          bytes04<>+0(SB), Y7, Y7
+	VPOR           Y7, Y6, Y6
+	VBROADCASTI128 (R8), Y7
+	VPSHUFB        Y6, Y7, Y7
+	VPBROADCASTD   (BX), Y6
+	LONG           $0x5045e2c4; BYTE $0xc6 // VPDPBUSD Y6, Y7, Y0
+	VPBROADCASTD   (BX)(SI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xce // VPDPBUSD Y6, Y7, Y1
+	VPBROADCASTD   (BX)(SI*2), Y6
+	LONG           $0x5045e2c4; BYTE $0xd6 // VPDPBUSD Y6, Y7, Y2
+	VPBROADCASTD   (BX)(DI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xde // VPDPBUSD Y6, Y7, Y3
+	VPSRLW         $0x02, Y4, Y6
+	VPAND          bytes03<>+0(SB), Y6, Y6
+	VPSLLW         $0x01, Y5, Y7
+	VPAND          bytes04<>+0(SB), Y7, Y7
+	VPOR           Y7, Y6, Y6
+	VBROADCASTI128 (R8), Y7
+	VPSHUFB        Y6, Y7, Y7
+	VPBROADCASTD   4(BX), Y6
+	LONG           $0x5045e2c4; BYTE $0xc6 // VPDPBUSD Y6, Y7, Y0
+	VPBROADCASTD   4(BX)(SI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xce // VPDPBUSD Y6, Y7, Y1
+	VPBROADCASTD   4(BX)(SI*2), Y6
+	LONG           $0x5045e2c4; BYTE $0xd6 // VPDPBUSD Y6, Y7, Y2
+	VPBROADCASTD   4(BX)(DI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xde // VPDPBUSD Y6, Y7, Y3
+	VPSRLW         $0x04, Y4, Y6
+	VPAND          bytes03<>+0(SB), Y6, Y6
+	VPAND          bytes04<>+0(SB), Y5, Y7
+	VPOR           Y7, Y6, Y6
+	VBROADCASTI128 (R8), Y7
+	VPSHUFB        Y6, Y7, Y7
+	VPBROADCASTD   8(BX), Y6
+	LONG           $0x5045e2c4; BYTE $0xc6 // VPDPBUSD Y6, Y7, Y0
+	VPBROADCASTD   8(BX)(SI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xce // VPDPBUSD Y6, Y7, Y1
+	VPBROADCASTD   8(BX)(SI*2), Y6
+	LONG           $0x5045e2c4; BYTE $0xd6 // VPDPBUSD Y6, Y7, Y2
+	VPBROADCASTD   8(BX)(DI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xde // VPDPBUSD Y6, Y7, Y3
 	VPSRLW         $0x06, Y4, Y4
 	VPAND          bytes03<>+0(SB), Y4, Y4
 	VPSRLW         $0x01, Y5, Y5
@@ -8334,56 +8264,50 @@ block:
 	VPSLLD         $0x04, Y7, Y7
 	VMOVDQU        128(AX), Y8
 	VMOVDQU        192(AX), Y9
-	VPAND          bytes03<>+0(SB), Y8, Y8
-	VPSRLW         $0x02, Y9, Y9
-	VPAND          bytes04<>+0(SB), Y9, Y9
-	VPOR           Y9, Y8, Y8
-	VBROADCASTI128 (R8), Y9
-	VPSHUFB        Y8, Y9, Y9
-	VPBROADCASTD   16(BX), Y8
-	LONG           $0x5035c2c4; BYTE $0xe0 // VPDPBUSD Y8, Y9, Y4
-	VPBROADCASTD   16(BX)(SI*1), Y8
-	LONG           $0x5035c2c4; BYTE $0xe8 // VPDPBUSD Y8, Y9, Y5
-	VPBROADCASTD   16(BX)(SI*2), Y8
-	LONG           $0x5035c2c4; BYTE $0xf0 // VPDPBUSD Y8, Y9, Y6
-	VPBROADCASTD   16(BX)(DI*1), Y8
-	LONG           $0x5035c2c4; BYTE $0xf8 // VPDPBUSD Y8, Y9, Y7
-	VMOVDQU        128(AX), Y8
-	VMOVDQU        192(AX), Y9
-	VPSRLW         $0x02, Y8, Y8
-	VPAND          bytes03<>+0(SB), Y8, Y8
-	VPSRLW         $0x03, Y9, Y9
-	VPAND          bytes04<>+0(SB), Y9, Y9
-	VPOR           Y9, Y8, Y8
-	VBROADCASTI128 (R8), Y9
-	VPSHUFB        Y8, Y9, Y9
-	VPBROADCASTD   20(BX), Y8
-	LONG           $0x5035c2c4; BYTE $0xe0 // VPDPBUSD Y8, Y9, Y4
-	VPBROADCASTD   20(BX)(SI*1), Y8
-	LONG           $0x5035c2c4; BYTE $0xe8 // VPDPBUSD Y8, Y9, Y5
-	VPBROADCASTD   20(BX)(SI*2), Y8
-	LONG           $0x5035c2c4; BYTE $0xf0 // VPDPBUSD Y8, Y9, Y6
-	VPBROADCASTD   20(BX)(DI*1), Y8
-	LONG           $0x5035c2c4; BYTE $0xf8 // VPDPBUSD Y8, Y9, Y7
-	VMOVDQU        128(AX), Y8
-	VMOVDQU        192(AX), Y9
-	VPSRLW         $0x04, Y8, Y8
-	VPAND          bytes03<>+0(SB), Y8, Y8
-	VPSRLW         $0x04, Y9, Y9
-	VPAND          bytes04<>+0(SB), Y9, Y9
-	VPOR           Y9, Y8, Y8
-	VBROADCASTI128 (R8), Y9
-	VPSHUFB        Y8, Y9, Y9
-	VPBROADCASTD   24(BX), Y8
-	LONG           $0x5035c2c4; BYTE $0xe0 // VPDPBUSD Y8, Y9, Y4
-	VPBROADCASTD   24(BX)(SI*1), Y8
-	LONG           $0x5035c2c4; BYTE $0xe8 // VPDPBUSD Y8, Y9, Y5
-	VPBROADCASTD   24(BX)(SI*2), Y8
-	LONG           $0x5035c2c4; BYTE $0xf0 // VPDPBUSD Y8, Y9, Y6
-	VPBROADCASTD   24(BX)(DI*1), Y8
-	LONG           $0x5035c2c4; BYTE $0xf8 // VPDPBUSD Y8, Y9, Y7
-	VMOVDQU        128(AX), Y8
-	VMOVDQU        192(AX), Y9
+	VPAND          bytes03<>+0(SB), Y8, Y10
+	VPSRLW         $0x02, Y9, Y11
+	VPAND          bytes04<>+0(SB), Y11, Y11
+	VPOR           Y11, Y10, Y10
+	VBROADCASTI128 (R8), Y11
+	VPSHUFB        Y10, Y11, Y11
+	VPBROADCASTD   16(BX), Y10
+	LONG           $0x5025c2c4; BYTE $0xe2 // VPDPBUSD Y10, Y11, Y4
+	VPBROADCASTD   16(BX)(SI*1), Y10
+	LONG           $0x5025c2c4; BYTE $0xea // VPDPBUSD Y10, Y11, Y5
+	VPBROADCASTD   16(BX)(SI*2), Y10
+	LONG           $0x5025c2c4; BYTE $0xf2 // VPDPBUSD Y10, Y11, Y6
+	VPBROADCASTD   16(BX)(DI*1), Y10
+	LONG           $0x5025c2c4; BYTE $0xfa // VPDPBUSD Y10, Y11, Y7
+	VPSRLW         $0x02, Y8, Y10
+	VPAND          bytes03<>+0(SB), Y10, Y10
+	VPSRLW         $0x03, Y9, Y11
+	VPAND          bytes04<>+0(SB), Y11, Y11
+	VPOR           Y11, Y10, Y10
+	VBROADCASTI128 (R8), Y11
+	VPSHUFB        Y10, Y11, Y11
+	VPBROADCASTD   20(BX), Y10
+	LONG           $0x5025c2c4; BYTE $0xe2 // VPDPBUSD Y10, Y11, Y4
+	VPBROADCASTD   20(BX)(SI*1), Y10
+	LONG           $0x5025c2c4; BYTE $0xea // VPDPBUSD Y10, Y11, Y5
+	VPBROADCASTD   20(BX)(SI*2), Y10
+	LONG           $0x5025c2c4; BYTE $0xf2 // VPDPBUSD Y10, Y11, Y6
+	VPBROADCASTD   20(BX)(DI*1), Y10
+	LONG           $0x5025c2c4; BYTE $0xfa // VPDPBUSD Y10, Y11, Y7
+	VPSRLW         $0x04, Y8, Y10
+	VPAND          bytes03<>+0(SB), Y10, Y10
+	VPSRLW         $0x04, Y9, Y11
+	VPAND          bytes04<>+0(SB), Y11, Y11
+	VPOR           Y11, Y10, Y10
+	VBROADCASTI128 (R8), Y11
+	VPSHUFB        Y10, Y11, Y11
+	VPBROADCASTD   24(BX), Y10
+	LONG           $0x5025c2c4; BYTE $0xe2 // VPDPBUSD Y10, Y11, Y4
+	VPBROADCASTD   24(BX)(SI*1), Y10
+	LONG           $0x5025c2c4; BYTE $0xea // VPDPBUSD Y10, Y11, Y5
+	VPBROADCASTD   24(BX)(SI*2), Y10
+	LONG           $0x5025c2c4; BYTE $0xf2 // VPDPBUSD Y10, Y11, Y6
+	VPBROADCASTD   24(BX)(DI*1), Y10
+	LONG           $0x5025c2c4; BYTE $0xfa // VPDPBUSD Y10, Y11, Y7
 	VPSRLW         $0x06, Y8, Y8
 	VPAND          bytes03<>+0(SB), Y8, Y8
 	VPSRLW         $0x05, Y9, Y9
@@ -8475,43 +8399,37 @@ block:
 	VPSLLD         $0x04, Y1, Y1
 	VMOVDQU        32(AX), Y2
 	VMOVDQU        160(AX), Y3
-	VPAND          bytes03<>+0(SB), Y2, Y2
-	VPSLLW         $0x02, Y3, Y3
-	VPAND          bytes04<>+0(SB), Y3, Y3
-	VPOR           Y3, Y2, Y2
-	VBROADCASTI128 (DI), Y3
-	VPSHUFB        Y2, Y3, Y3
-	VPBROADCASTD   (BX), Y2
-	LONG           $0x5065e2c4; BYTE $0xc2 // VPDPBUSD Y2, Y3, Y0
-	VPBROADCASTD   (BX)(SI*1), Y2
-	LONG           $0x5065e2c4; BYTE $0xca // VPDPBUSD Y2, Y3, Y1
-	VMOVDQU        32(AX), Y2
-	VMOVDQU        160(AX), Y3
-	VPSRLW         $0x02, Y2, Y2
-	VPAND          bytes03<>+0(SB), Y2, Y2
-	VPSLLW         $0x01, Y3, Y3
-	VPAND          bytes04<>+0(SB), Y3, Y3
-	VPOR           Y3, Y2, Y2
-	VBROADCASTI128 (DI), Y3
-	VPSHUFB        Y2, Y3, Y3
-	VPBROADCASTD   4(BX), Y2
-	LONG           $0x5065e2c4; BYTE $0xc2 // VPDPBUSD Y2, Y3, Y0
-	VPBROADCASTD   4(BX)(SI*1), Y2
-	LONG           $0x5065e2c4; BYTE $0xca // VPDPBUSD Y2, Y3, Y1
-	VMOVDQU        32(AX), Y2
-	VMOVDQU        160(AX), Y3
-	VPSRLW         $0x04, Y2, Y2
-	VPAND          bytes03<>+0(SB), Y2, Y2
-	VPAND          bytes04<>+0(SB), Y3, Y3
-	VPOR           Y3, Y2, Y2
-	VBROADCASTI128 (DI), Y3
-	VPSHUFB        Y2, Y3, Y3
-	VPBROADCASTD   8(BX), Y2
-	LONG           $0x5065e2c4; BYTE $0xc2 // VPDPBUSD Y2, Y3, Y0
-	VPBROADCASTD   8(BX)(SI*1), Y2
-	LONG           $0x5065e2c4; BYTE $0xca // VPDPBUSD Y2, Y3, Y1
-	VMOVDQU        32(AX), Y2
-	VMOVDQU        160(AX), Y3
+	VPAND          bytes03<>+0(SB), Y2, Y4
+	VPSLLW         $0x02, Y3, Y5
+	VPAND          bytes04<>+0(SB), Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VBROADCASTI128 (DI), Y5
+	VPSHUFB        Y4, Y5, Y5
+	VPBROADCASTD   (BX), Y4
+	LONG           $0x5055e2c4; BYTE $0xc4 // VPDPBUSD Y4, Y5, Y0
+	VPBROADCASTD   (BX)(SI*1), Y4
+	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
+	VPSRLW         $0x02, Y2, Y4
+	VPAND          bytes03<>+0(SB), Y4, Y4
+	VPSLLW         $0x01, Y3, Y5
+	VPAND          bytes04<>+0(SB), Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VBROADCASTI128 (DI), Y5
+	VPSHUFB        Y4, Y5, Y5
+	VPBROADCASTD   4(BX), Y4
+	LONG           $0x5055e2c4; BYTE $0xc4 // VPDPBUSD Y4, Y5, Y0
+	VPBROADCASTD   4(BX)(SI*1), Y4
+	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          bytes03<>+0(SB), Y4, Y4
+	VPAND          bytes04<>+0(SB), Y3, Y5
+	VPOR           Y5, Y4, Y4
+	VBROADCASTI128 (DI), Y5
+	VPSHUFB        Y4, Y5, Y5
+	VPBROADCASTD   8(BX), Y4
+	LONG           $0x5055e2c4; BYTE $0xc4 // VPDPBUSD Y4, Y5, Y0
+	VPBROADCASTD   8(BX)(SI*1), Y4
+	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
 	VPSRLW         $0x06, Y2, Y2
 	VPAND          bytes03<>+0(SB), Y2, Y2
 	VPSRLW         $0x01, Y3, Y3
@@ -8535,44 +8453,38 @@ block:
 	VPSLLD         $0x04, Y3, Y3
 	VMOVDQU        96(AX), Y4
 	VMOVDQU        160(AX), Y5
-	VPAND          bytes03<>+0(SB), Y4, Y4
-	VPSRLW         $0x02, Y5, Y5
-	VPAND          bytes04<>+0(SB), Y5, Y5
-	VPOR           Y5, Y4, Y4
-	VBROADCASTI128 (DI), Y5
-	VPSHUFB        Y4, Y5, Y5
-	VPBROADCASTD   16(BX), Y4
-	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
-	VPBROADCASTD   16(BX)(SI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VMOVDQU        96(AX), Y4
-	VMOVDQU        160(AX), Y5
-	VPSRLW         $0x02, Y4, Y4
-	VPAND          bytes03<>+0(SB), Y4, Y4
-	VPSRLW         $0x03, Y5, Y5
-	VPAND          bytes04<>+0(SB), Y5, Y5
-	VPOR           Y5, Y4, Y4
-	VBROADCASTI128 (DI), Y5
-	VPSHUFB        Y4, Y5, Y5
-	VPBROADCASTD   20(BX), Y4
-	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
-	VPBROADCASTD   20(BX)(SI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VMOVDQU        96(AX), Y4
-	VMOVDQU        160(AX), Y5
-	VPSRLW         $0x04, Y4, Y4
-	VPAND          bytes03<>+0(SB), Y4, Y4
-	VPSRLW         $0x04, Y5, Y5
-	VPAND          bytes04<>+0(SB), Y5, Y5
-	VPOR           Y5, Y4, Y4
-	VBROADCASTI128 (DI), Y5
-	VPSHUFB        Y4, Y5, Y5
-	VPBROADCASTD   24(BX), Y4
-	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
-	VPBROADCASTD   24(BX)(SI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VMOVDQU        96(AX), Y4
-	VMOVDQU        160(AX), Y5
+	VPAND          bytes03<>+0(SB), Y4, Y6
+	VPSRLW         $0x02, Y5, Y7
+	VPAND          bytes04<>+0(SB), Y7, Y7
+	VPOR           Y7, Y6, Y6
+	VBROADCASTI128 (DI), Y7
+	VPSHUFB        Y6, Y7, Y7
+	VPBROADCASTD   16(BX), Y6
+	LONG           $0x5045e2c4; BYTE $0xd6 // VPDPBUSD Y6, Y7, Y2
+	VPBROADCASTD   16(BX)(SI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xde // VPDPBUSD Y6, Y7, Y3
+	VPSRLW         $0x02, Y4, Y6
+	VPAND          bytes03<>+0(SB), Y6, Y6
+	VPSRLW         $0x03, Y5, Y7
+	VPAND          bytes04<>+0(SB), Y7, Y7
+	VPOR           Y7, Y6, Y6
+	VBROADCASTI128 (DI), Y7
+	VPSHUFB        Y6, Y7, Y7
+	VPBROADCASTD   20(BX), Y6
+	LONG           $0x5045e2c4; BYTE $0xd6 // VPDPBUSD Y6, Y7, Y2
+	VPBROADCASTD   20(BX)(SI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xde // VPDPBUSD Y6, Y7, Y3
+	VPSRLW         $0x04, Y4, Y6
+	VPAND          bytes03<>+0(SB), Y6, Y6
+	VPSRLW         $0x04, Y5, Y7
+	VPAND          bytes04<>+0(SB), Y7, Y7
+	VPOR           Y7, Y6, Y6
+	VBROADCASTI128 (DI), Y7
+	VPSHUFB        Y6, Y7, Y7
+	VPBROADCASTD   24(BX), Y6
+	LONG           $0x5045e2c4; BYTE $0xd6 // VPDPBUSD Y6, Y7, Y2
+	VPBROADCASTD   24(BX)(SI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xde // VPDPBUSD Y6, Y7, Y3
 	VPSRLW         $0x06, Y4, Y4
 	VPAND          bytes03<>+0(SB), Y4, Y4
 	VPSRLW         $0x05, Y5, Y5
@@ -8609,43 +8521,37 @@ block:
 	VPSLLD         $0x04, Y1, Y1
 	VMOVDQU        64(AX), Y2
 	VMOVDQU        192(AX), Y3
-	VPAND          bytes03<>+0(SB), Y2, Y2
-	VPSLLW         $0x02, Y3, Y3
-	VPAND          bytes04<>+0(SB), Y3, Y3
-	VPOR           Y3, Y2, Y2
-	VBROADCASTI128 (DI), Y3
-	VPSHUFB        Y2, Y3, Y3
-	VPBROADCASTD   (BX), Y2
-	LONG           $0x5065e2c4; BYTE $0xc2 // VPDPBUSD Y2, Y3, Y0
-	VPBROADCASTD   (BX)(SI*1), Y2
-	LONG           $0x5065e2c4; BYTE $0xca // VPDPBUSD Y2, Y3, Y1
-	VMOVDQU        64(AX), Y2
-	VMOVDQU        192(AX), Y3
-	VPSRLW         $0x02, Y2, Y2
-	VPAND          bytes03<>+0(SB), Y2, Y2
-	VPSLLW         $0x01, Y3, Y3
-	VPAND          bytes04<>+0(SB), Y3, Y3
-	VPOR           Y3, Y2, Y2
-	VBROADCASTI128 (DI), Y3
-	VPSHUFB        Y2, Y3, Y3
-	VPBROADCASTD   4(BX), Y2
-	LONG           $0x5065e2c4; BYTE $0xc2 // VPDPBUSD Y2, Y3, Y0
-	VPBROADCASTD   4(BX)(SI*1), Y2
-	LONG           $0x5065e2c4; BYTE $0xca // VPDPBUSD Y2, Y3, Y1
-	VMOVDQU        64(AX), Y2
-	VMOVDQU        192(AX), Y3
-	VPSRLW         $0x04, Y2, Y2
-	VPAND          bytes03<>+0(SB), Y2, Y2
-	VPAND          bytes04<>+0(SB), Y3, Y3
-	VPOR           Y3, Y2, Y2
-	VBROADCASTI128 (DI), Y3
-	VPSHUFB        Y2, Y3, Y3
-	VPBROADCASTD   8(BX), Y2
-	LONG           $0x5065e2c4; BYTE $0xc2 // VPDPBUSD Y2, Y3, Y0
-	VPBROADCASTD   8(BX)(SI*1), Y2
-	LONG           $0x5065e2c4; BYTE $0xca // VPDPBUSD Y2, Y3, Y1
-	VMOVDQU        64(AX), Y2
-	VMOVDQU        192(AX), Y3
+	VPAND          bytes03<>+0(SB), Y2, Y4
+	VPSLLW         $0x02, Y3, Y5
+	VPAND          bytes04<>+0(SB), Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VBROADCASTI128 (DI), Y5
+	VPSHUFB        Y4, Y5, Y5
+	VPBROADCASTD   (BX), Y4
+	LONG           $0x5055e2c4; BYTE $0xc4 // VPDPBUSD Y4, Y5, Y0
+	VPBROADCASTD   (BX)(SI*1), Y4
+	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
+	VPSRLW         $0x02, Y2, Y4
+	VPAND          bytes03<>+0(SB), Y4, Y4
+	VPSLLW         $0x01, Y3, Y5
+	VPAND          bytes04<>+0(SB), Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VBROADCASTI128 (DI), Y5
+	VPSHUFB        Y4, Y5, Y5
+	VPBROADCASTD   4(BX), Y4
+	LONG           $0x5055e2c4; BYTE $0xc4 // VPDPBUSD Y4, Y5, Y0
+	VPBROADCASTD   4(BX)(SI*1), Y4
+	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          bytes03<>+0(SB), Y4, Y4
+	VPAND          bytes04<>+0(SB), Y3, Y5
+	VPOR           Y5, Y4, Y4
+	VBROADCASTI128 (DI), Y5
+	VPSHUFB        Y4, Y5, Y5
+	VPBROADCASTD   8(BX), Y4
+	LONG           $0x5055e2c4; BYTE $0xc4 // VPDPBUSD Y4, Y5, Y0
+	VPBROADCASTD   8(BX)(SI*1), Y4
+	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
 	VPSRLW         $0x06, Y2, Y2
 	VPAND          bytes03<>+0(SB), Y2, Y2
 	VPSRLW         $0x01, Y3, Y3
@@ -8669,44 +8575,38 @@ block:
 	VPSLLD         $0x04, Y3, Y3
 	VMOVDQU        128(AX), Y4
 	VMOVDQU        192(AX), Y5
-	VPAND          bytes03<>+0(SB), Y4, Y4
-	VPSRLW         $0x02, Y5, Y5
-	VPAND          bytes04<>+0(SB), Y5, Y5
-	VPOR           Y5, Y4, Y4
-	VBROADCASTI128 (DI), Y5
-	VPSHUFB        Y4, Y5, Y5
-	VPBROADCASTD   16(BX), Y4
-	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
-	VPBROADCASTD   16(BX)(SI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VMOVDQU        128(AX), Y4
-	VMOVDQU        192(AX), Y5
-	VPSRLW         $0x02, Y4, Y4
-	VPAND          bytes03<>+0(SB), Y4, Y4
-	VPSRLW         $0x03, Y5, Y5
-	VPAND          bytes04<>+0(SB), Y5, Y5
-	VPOR           Y5, Y4, Y4
-	VBROADCASTI128 (DI), Y5
-	VPSHUFB        Y4, Y5, Y5
-	VPBROADCASTD   20(BX), Y4
-	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
-	VPBROADCASTD   20(BX)(SI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VMOVDQU        128(AX), Y4
-	VMOVDQU        192(AX), Y5
-	VPSRLW         $0x04, Y4, Y4
-	VPAND          bytes03<>+0(SB), Y4, Y4
-	VPSRLW         $0x04, Y5, Y5
-	VPAND          bytes04<>+0(SB), Y5, Y5
-	VPOR           Y5, Y4, Y4
-	VBROADCASTI128 (DI), Y5
-	VPSHUFB        Y4, Y5, Y5
-	VPBROADCASTD   24(BX), Y4
-	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
-	VPBROADCASTD   24(BX)(SI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VMOVDQU        128(AX), Y4
-	VMOVDQU        192(AX), Y5
+	VPAND          bytes03<>+0(SB), Y4, Y6
+	VPSRLW         $0x02, Y5, Y7
+	VPAND          bytes04<>+0(SB), Y7, Y7
+	VPOR           Y7, Y6, Y6
+	VBROADCASTI128 (DI), Y7
+	VPSHUFB        Y6, Y7, Y7
+	VPBROADCASTD   16(BX), Y6
+	LONG           $0x5045e2c4; BYTE $0xd6 // VPDPBUSD Y6, Y7, Y2
+	VPBROADCASTD   16(BX)(SI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xde // VPDPBUSD Y6, Y7, Y3
+	VPSRLW         $0x02, Y4, Y6
+	VPAND          bytes03<>+0(SB), Y6, Y6
+	VPSRLW         $0x03, Y5, Y7
+	VPAND          bytes04<>+0(SB), Y7, Y7
+	VPOR           Y7, Y6, Y6
+	VBROADCASTI128 (DI), Y7
+	VPSHUFB        Y6, Y7, Y7
+	VPBROADCASTD   20(BX), Y6
+	LONG           $0x5045e2c4; BYTE $0xd6 // VPDPBUSD Y6, Y7, Y2
+	VPBROADCASTD   20(BX)(SI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xde // VPDPBUSD Y6, Y7, Y3
+	VPSRLW         $0x04, Y4, Y6
+	VPAND          bytes03<>+0(SB), Y6, Y6
+	VPSRLW         $0x04, Y5, Y7
+	VPAND          bytes04<>+0(SB), Y7, Y7
+	VPOR           Y7, Y6, Y6
+	VBROADCASTI128 (DI), Y7
+	VPSHUFB        Y6, Y7, Y7
+	VPBROADCASTD   24(BX), Y6
+	LONG           $0x5045e2c4; BYTE $0xd6 // VPDPBUSD Y6, Y7, Y2
+	VPBROADCASTD   24(BX)(SI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xde // VPDPBUSD Y6, Y7, Y3
 	VPSRLW         $0x06, Y4, Y4
 	VPAND          bytes03<>+0(SB), Y4, Y4
 	VPSRLW         $0x05, Y5, Y5
@@ -8776,37 +8676,31 @@ block:
 	VPSLLD         $0x04, Y0, Y0
 	VMOVDQU        32(AX), Y1
 	VMOVDQU        160(AX), Y2
-	VPAND          bytes03<>+0(SB), Y1, Y1
-	VPSLLW         $0x02, Y2, Y2
-	VPAND          bytes04<>+0(SB), Y2, Y2
-	VPOR           Y2, Y1, Y1
-	VBROADCASTI128 (SI), Y2
-	VPSHUFB        Y1, Y2, Y2
-	VPBROADCASTD   (BX), Y1
-	LONG           $0x506de2c4; BYTE $0xc1 // VPDPBUSD Y1, Y2, Y0
-	VMOVDQU        32(AX), Y1
-	VMOVDQU        160(AX), Y2
-	VPSRLW         $0x02, Y1, Y1
-	VPAND          bytes03<>+0(SB), Y1, Y1
-	VPSLLW         $0x01, Y2, Y2
-	VPAND          bytes04<>+0(SB), Y2, Y2
-	VPOR           Y2, Y1, Y1
-	VBROADCASTI128 (SI), Y2
-	VPSHUFB        Y1, Y2, Y2
-	VPBROADCASTD   4(BX), Y1
-	LONG           $0x506de2c4; BYTE $0xc1 // VPDPBUSD Y1, Y2, Y0
-	VMOVDQU        32(AX), Y1
-	VMOVDQU        160(AX), Y2
-	VPSRLW         $0x04, Y1, Y1
-	VPAND          bytes03<>+0(SB), Y1, Y1
-	VPAND          bytes04<>+0(SB), Y2, Y2
-	VPOR           Y2, Y1, Y1
-	VBROADCASTI128 (SI), Y2
-	VPSHUFB        Y1, Y2, Y2
-	VPBROADCASTD   8(BX), Y1
-	LONG           $0x506de2c4; BYTE $0xc1 // VPDPBUSD Y1, Y2, Y0
-	VMOVDQU        32(AX), Y1
-	VMOVDQU        160(AX), Y2
+	VPAND          bytes03<>+0(SB), Y1, Y3
+	VPSLLW         $0x02, Y2, Y4
+	VPAND          bytes04<>+0(SB), Y4, Y4
+	VPOR           Y4, Y3, Y3
+	VBROADCASTI128 (SI), Y4
+	VPSHUFB        Y3, Y4, Y4
+	VPBROADCASTD   (BX), Y3
+	LONG           $0x505de2c4; BYTE $0xc3 // VPDPBUSD Y3, Y4, Y0
+	VPSRLW         $0x02, Y1, Y3
+	VPAND          bytes03<>+0(SB), Y3, Y3
+	VPSLLW         $0x01, Y2, Y4
+	VPAND          bytes04<>+0(SB), Y4, Y4
+	VPOR           Y4, Y3, Y3
+	VBROADCASTI128 (SI), Y4
+	VPSHUFB        Y3, Y4, Y4
+	VPBROADCASTD   4(BX), Y3
+	LONG           $0x505de2c4; BYTE $0xc3 // VPDPBUSD Y3, Y4, Y0
+	VPSRLW         $0x04, Y1, Y3
+	VPAND          bytes03<>+0(SB), Y3, Y3
+	VPAND          bytes04<>+0(SB), Y2, Y4
+	VPOR           Y4, Y3, Y3
+	VBROADCASTI128 (SI), Y4
+	VPSHUFB        Y3, Y4, Y4
+	VPBROADCASTD   8(BX), Y3
+	LONG           $0x505de2c4; BYTE $0xc3 // VPDPBUSD Y3, Y4, Y0
 	VPSRLW         $0x06, Y1, Y1
 	VPAND          bytes03<>+0(SB), Y1, Y1
 	VPSRLW         $0x01, Y2, Y2
@@ -8824,38 +8718,32 @@ block:
 	VPSLLD         $0x04, Y1, Y1
 	VMOVDQU        96(AX), Y2
 	VMOVDQU        160(AX), Y3
-	VPAND          bytes03<>+0(SB), Y2, Y2
-	VPSRLW         $0x02, Y3, Y3
-	VPAND          bytes04<>+0(SB), Y3, Y3
-	VPOR           Y3, Y2, Y2
-	VBROADCASTI128 (SI), Y3
-	VPSHUFB        Y2, Y3, Y3
-	VPBROADCASTD   16(BX), Y2
-	LONG           $0x5065e2c4; BYTE $0xca // VPDPBUSD Y2, Y3, Y1
-	VMOVDQU        96(AX), Y2
-	VMOVDQU        160(AX), Y3
-	VPSRLW         $0x02, Y2, Y2
-	VPAND          bytes03<>+0(SB), Y2, Y2
-	VPSRLW         $0x03, Y3, Y3
-	VPAND          bytes04<>+0(SB), Y3, Y3
-	VPOR           Y3, Y2, Y2
-	VBROADCASTI128 (SI), Y3
-	VPSHUFB        Y2, Y3, Y3
-	VPBROADCASTD   20(BX), Y2
-	LONG           $0x5065e2c4; BYTE $0xca // VPDPBUSD Y2, Y3, Y1
-	VMOVDQU        96(AX), Y2
-	VMOVDQU        160(AX), Y3
-	VPSRLW         $0x04, Y2, Y2
-	VPAND          bytes03<>+0(SB), Y2, Y2
-	VPSRLW         $0x04, Y3, Y3
-	VPAND          bytes04<>+0(SB), Y3, Y3
-	VPOR           Y3, Y2, Y2
-	VBROADCASTI128 (SI), Y3
-	VPSHUFB        Y2, Y3, Y3
-	VPBROADCASTD   24(BX), Y2
-	LONG           $0x5065e2c4; BYTE $0xca // VPDPBUSD Y2, Y3, Y1
-	VMOVDQU        96(AX), Y2
-	VMOVDQU        160(AX), Y3
+	VPAND          bytes03<>+0(SB), Y2, Y4
+	VPSRLW         $0x02, Y3, Y5
+	VPAND          bytes04<>+0(SB), Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VBROADCASTI128 (SI), Y5
+	VPSHUFB        Y4, Y5, Y5
+	VPBROADCASTD   16(BX), Y4
+	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
+	VPSRLW         $0x02, Y2, Y4
+	VPAND          bytes03<>+0(SB), Y4, Y4
+	VPSRLW         $0x03, Y3, Y5
+	VPAND          bytes04<>+0(SB), Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VBROADCASTI128 (SI), Y5
+	VPSHUFB        Y4, Y5, Y5
+	VPBROADCASTD   20(BX), Y4
+	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          bytes03<>+0(SB), Y4, Y4
+	VPSRLW         $0x04, Y3, Y5
+	VPAND          bytes04<>+0(SB), Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VBROADCASTI128 (SI), Y5
+	VPSHUFB        Y4, Y5, Y5
+	VPBROADCASTD   24(BX), Y4
+	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
 	VPSRLW         $0x06, Y2, Y2
 	VPAND          bytes03<>+0(SB), Y2, Y2
 	VPSRLW         $0x05, Y3, Y3
@@ -8881,37 +8769,31 @@ block:
 	VPSLLD         $0x04, Y0, Y0
 	VMOVDQU        64(AX), Y1
 	VMOVDQU        192(AX), Y2
-	VPAND          bytes03<>+0(SB), Y1, Y1
-	VPSLLW         $0x02, Y2, Y2
-	VPAND          bytes04<>+0(SB), Y2, Y2
-	VPOR           Y2, Y1, Y1
-	VBROADCASTI128 (SI), Y2
-	VPSHUFB        Y1, Y2, Y2
-	VPBROADCASTD   (BX), Y1
-	LONG           $0x506de2c4; BYTE $0xc1 // VPDPBUSD Y1, Y2, Y0
-	VMOVDQU        64(AX), Y1
-	VMOVDQU        192(AX), Y2
-	VPSRLW         $0x02, Y1, Y1
-	VPAND          bytes03<>+0(SB), Y1, Y1
-	VPSLLW         $0x01, Y2, Y2
-	VPAND          bytes04<>+0(SB), Y2, Y2
-	VPOR           Y2, Y1, Y1
-	VBROADCASTI128 (SI), Y2
-	VPSHUFB        Y1, Y2, Y2
-	VPBROADCASTD   4(BX), Y1
-	LONG           $0x506de2c4; BYTE $0xc1 // VPDPBUSD Y1, Y2, Y0
-	VMOVDQU        64(AX), Y1
-	VMOVDQU        192(AX), Y2
-	VPSRLW         $0x04, Y1, Y1
-	VPAND          bytes03<>+0(SB), Y1, Y1
-	VPAND          bytes04<>+0(SB), Y2, Y2
-	VPOR           Y2, Y1, Y1
-	VBROADCASTI128 (SI), Y2
-	VPSHUFB        Y1, Y2, Y2
-	VPBROADCASTD   8(BX), Y1
-	LONG           $0x506de2c4; BYTE $0xc1 // VPDPBUSD Y1, Y2, Y0
-	VMOVDQU        64(AX), Y1
-	VMOVDQU        192(AX), Y2
+	VPAND          bytes03<>+0(SB), Y1, Y3
+	VPSLLW         $0x02, Y2, Y4
+	VPAND          bytes04<>+0(SB), Y4, Y4
+	VPOR           Y4, Y3, Y3
+	VBROADCASTI128 (SI), Y4
+	VPSHUFB        Y3, Y4, Y4
+	VPBROADCASTD   (BX), Y3
+	LONG           $0x505de2c4; BYTE $0xc3 // VPDPBUSD Y3, Y4, Y0
+	VPSRLW         $0x02, Y1, Y3
+	VPAND          bytes03<>+0(SB), Y3, Y3
+	VPSLLW         $0x01, Y2, Y4
+	VPAND          bytes04<>+0(SB), Y4, Y4
+	VPOR           Y4, Y3, Y3
+	VBROADCASTI128 (SI), Y4
+	VPSHUFB        Y3, Y4, Y4
+	VPBROADCASTD   4(BX), Y3
+	LONG           $0x505de2c4; BYTE $0xc3 // VPDPBUSD Y3, Y4, Y0
+	VPSRLW         $0x04, Y1, Y3
+	VPAND          bytes03<>+0(SB), Y3, Y3
+	VPAND          bytes04<>+0(SB), Y2, Y4
+	VPOR           Y4, Y3, Y3
+	VBROADCASTI128 (SI), Y4
+	VPSHUFB        Y3, Y4, Y4
+	VPBROADCASTD   8(BX), Y3
+	LONG           $0x505de2c4; BYTE $0xc3 // VPDPBUSD Y3, Y4, Y0
 	VPSRLW         $0x06, Y1, Y1
 	VPAND          bytes03<>+0(SB), Y1, Y1
 	VPSRLW         $0x01, Y2, Y2
@@ -8929,38 +8811,32 @@ block:
 	VPSLLD         $0x04, Y1, Y1
 	VMOVDQU        128(AX), Y2
 	VMOVDQU        192(AX), Y3
-	VPAND          bytes03<>+0(SB), Y2, Y2
-	VPSRLW         $0x02, Y3, Y3
-	VPAND          bytes04<>+0(SB), Y3, Y3
-	VPOR           Y3, Y2, Y2
-	VBROADCASTI128 (SI), Y3
-	VPSHUFB        Y2, Y3, Y3
-	VPBROADCASTD   16(BX), Y2
-	LONG           $0x5065e2c4; BYTE $0xca // VPDPBUSD Y2, Y3, Y1
-	VMOVDQU        128(AX), Y2
-	VMOVDQU        192(AX), Y3
-	VPSRLW         $0x02, Y2, Y2
-	VPAND          bytes03<>+0(SB), Y2, Y2
-	VPSRLW         $0x03, Y3, Y3
-	VPAND          bytes04<>+0(SB), Y3, Y3
-	VPOR           Y3, Y2, Y2
-	VBROADCASTI128 (SI), Y3
-	VPSHUFB        Y2, Y3, Y3
-	VPBROADCASTD   20(BX), Y2
-	LONG           $0x5065e2c4; BYTE $0xca // VPDPBUSD Y2, Y3, Y1
-	VMOVDQU        128(AX), Y2
-	VMOVDQU        192(AX), Y3
-	VPSRLW         $0x04, Y2, Y2
-	VPAND          bytes03<>+0(SB), Y2, Y2
-	VPSRLW         $0x04, Y3, Y3
-	VPAND          bytes04<>+0(SB), Y3, Y3
-	VPOR           Y3, Y2, Y2
-	VBROADCASTI128 (SI), Y3
-	VPSHUFB        Y2, Y3, Y3
-	VPBROADCASTD   24(BX), Y2
-	LONG           $0x5065e2c4; BYTE $0xca // VPDPBUSD Y2, Y3, Y1
-	VMOVDQU        128(AX), Y2
-	VMOVDQU        192(AX), Y3
+	VPAND          bytes03<>+0(SB), Y2, Y4
+	VPSRLW         $0x02, Y3, Y5
+	VPAND          bytes04<>+0(SB), Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VBROADCASTI128 (SI), Y5
+	VPSHUFB        Y4, Y5, Y5
+	VPBROADCASTD   16(BX), Y4
+	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
+	VPSRLW         $0x02, Y2, Y4
+	VPAND          bytes03<>+0(SB), Y4, Y4
+	VPSRLW         $0x03, Y3, Y5
+	VPAND          bytes04<>+0(SB), Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VBROADCASTI128 (SI), Y5
+	VPSHUFB        Y4, Y5, Y5
+	VPBROADCASTD   20(BX), Y4
+	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          bytes03<>+0(SB), Y4, Y4
+	VPSRLW         $0x04, Y3, Y5
+	VPAND          bytes04<>+0(SB), Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VBROADCASTI128 (SI), Y5
+	VPSHUFB        Y4, Y5, Y5
+	VPBROADCASTD   24(BX), Y4
+	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
 	VPSRLW         $0x06, Y2, Y2
 	VPAND          bytes03<>+0(SB), Y2, Y2
 	VPSRLW         $0x05, Y3, Y3
@@ -9670,7 +9546,7 @@ block:
 	RET
 
 // func intNVFP4x4AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, MMX+
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intNVFP4x4AVXVNNI(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -9754,9 +9630,10 @@ block:
 	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
 	VPBROADCASTD   12(DX)(SI*1), Y4
 	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VPMOVZXBD      (AX), Y4
-	VPSLLD         $0x19, Y4, Y4
-	VPSRLD         $0x05, Y4, Y4
+	VPMOVZXBW      (AX), X4
+	VPSLLW         $0x09, X4, X4
+	VPSRLW         $0x02, X4, X4
+	VCVTPH2PS      X4, Y4
 	VMULPS         smallFloat<>+0(SB), Y4, Y4
 	VCVTDQ2PS      Y0, Y0
 	VMULPS         Y4, Y0, Y0
@@ -9822,9 +9699,10 @@ block:
 	LONG           $0x5035c2c4; BYTE $0xf0 // VPDPBUSD Y8, Y9, Y6
 	VPBROADCASTD   28(DX)(SI*1), Y8
 	LONG           $0x5035c2c4; BYTE $0xf8 // VPDPBUSD Y8, Y9, Y7
-	VPMOVZXBD      16(AX), Y8
-	VPSLLD         $0x19, Y8, Y8
-	VPSRLD         $0x05, Y8, Y8
+	VPMOVZXBW      16(AX), X8
+	VPSLLW         $0x09, X8, X8
+	VPSRLW         $0x02, X8, X8
+	VCVTPH2PS      X8, Y8
 	VMULPS         smallFloat<>+0(SB), Y8, Y8
 	VCVTDQ2PS      Y4, Y4
 	VMULPS         Y8, Y4, Y4
@@ -9910,9 +9788,10 @@ block:
 	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
 	VPBROADCASTD   12(DX)(SI*1), Y4
 	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VPMOVZXBD      8(AX), Y4
-	VPSLLD         $0x19, Y4, Y4
-	VPSRLD         $0x05, Y4, Y4
+	VPMOVZXBW      8(AX), X4
+	VPSLLW         $0x09, X4, X4
+	VPSRLW         $0x02, X4, X4
+	VCVTPH2PS      X4, Y4
 	VMULPS         smallFloat<>+0(SB), Y4, Y4
 	VCVTDQ2PS      Y0, Y0
 	VMULPS         Y4, Y0, Y0
@@ -9978,9 +9857,10 @@ block:
 	LONG           $0x5035c2c4; BYTE $0xf0 // VPDPBUSD Y8, Y9, Y6
 	VPBROADCASTD   28(DX)(SI*1), Y8
 	LONG           $0x5035c2c4; BYTE $0xf8 // VPDPBUSD Y8, Y9, Y7
-	VPMOVZXBD      24(AX), Y8
-	VPSLLD         $0x19, Y8, Y8
-	VPSRLD         $0x05, Y8, Y8
+	VPMOVZXBW      24(AX), X8
+	VPSLLW         $0x09, X8, X8
+	VPSRLW         $0x02, X8, X8
+	VCVTPH2PS      X8, Y8
 	VMULPS         smallFloat<>+0(SB), Y8, Y8
 	VCVTDQ2PS      Y4, Y4
 	VMULPS         Y8, Y4, Y4
@@ -10017,18 +9897,18 @@ block:
 	VZEROUPPER
 	RET
 
-DATA smallFloat<>+0(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+8(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+16(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+24(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+32(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+40(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+48(SB)/8, $0x7b0000007b000000
-DATA smallFloat<>+56(SB)/8, $0x7b0000007b000000
+DATA smallFloat<>+0(SB)/8, $0x4300000043000000
+DATA smallFloat<>+8(SB)/8, $0x4300000043000000
+DATA smallFloat<>+16(SB)/8, $0x4300000043000000
+DATA smallFloat<>+24(SB)/8, $0x4300000043000000
+DATA smallFloat<>+32(SB)/8, $0x4300000043000000
+DATA smallFloat<>+40(SB)/8, $0x4300000043000000
+DATA smallFloat<>+48(SB)/8, $0x4300000043000000
+DATA smallFloat<>+56(SB)/8, $0x4300000043000000
 GLOBL smallFloat<>(SB), RODATA|NOPTR, $64
 
 // func intNVFP4x2AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, MMX+
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intNVFP4x2AVXVNNI(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -10086,9 +9966,10 @@ block:
 	LONG           $0x5065e2c4; BYTE $0xc2 // VPDPBUSD Y2, Y3, Y0
 	VPBROADCASTD   12(DX)(BX*1), Y2
 	LONG           $0x5065e2c4; BYTE $0xca // VPDPBUSD Y2, Y3, Y1
-	VPMOVZXBD      (AX), Y2
-	VPSLLD         $0x19, Y2, Y2
-	VPSRLD         $0x05, Y2, Y2
+	VPMOVZXBW      (AX), X2
+	VPSLLW         $0x09, X2, X2
+	VPSRLW         $0x02, X2, X2
+	VCVTPH2PS      X2, Y2
 	VMULPS         smallFloat<>+0(SB), Y2, Y2
 	VCVTDQ2PS      Y0, Y0
 	VMULPS         Y2, Y0, Y0
@@ -10130,9 +10011,10 @@ block:
 	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
 	VPBROADCASTD   28(DX)(BX*1), Y4
 	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VPMOVZXBD      16(AX), Y4
-	VPSLLD         $0x19, Y4, Y4
-	VPSRLD         $0x05, Y4, Y4
+	VPMOVZXBW      16(AX), X4
+	VPSLLW         $0x09, X4, X4
+	VPSRLW         $0x02, X4, X4
+	VCVTPH2PS      X4, Y4
 	VMULPS         smallFloat<>+0(SB), Y4, Y4
 	VCVTDQ2PS      Y2, Y2
 	VMULPS         Y4, Y2, Y2
@@ -10184,9 +10066,10 @@ block:
 	LONG           $0x5065e2c4; BYTE $0xc2 // VPDPBUSD Y2, Y3, Y0
 	VPBROADCASTD   12(DX)(BX*1), Y2
 	LONG           $0x5065e2c4; BYTE $0xca // VPDPBUSD Y2, Y3, Y1
-	VPMOVZXBD      8(AX), Y2
-	VPSLLD         $0x19, Y2, Y2
-	VPSRLD         $0x05, Y2, Y2
+	VPMOVZXBW      8(AX), X2
+	VPSLLW         $0x09, X2, X2
+	VPSRLW         $0x02, X2, X2
+	VCVTPH2PS      X2, Y2
 	VMULPS         smallFloat<>+0(SB), Y2, Y2
 	VCVTDQ2PS      Y0, Y0
 	VMULPS         Y2, Y0, Y0
@@ -10228,9 +10111,10 @@ block:
 	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
 	VPBROADCASTD   28(DX)(BX*1), Y4
 	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VPMOVZXBD      24(AX), Y4
-	VPSLLD         $0x19, Y4, Y4
-	VPSRLD         $0x05, Y4, Y4
+	VPMOVZXBW      24(AX), X4
+	VPSLLW         $0x09, X4, X4
+	VPSRLW         $0x02, X4, X4
+	VCVTPH2PS      X4, Y4
 	VMULPS         smallFloat<>+0(SB), Y4, Y4
 	VCVTDQ2PS      Y2, Y2
 	VMULPS         Y4, Y2, Y2
@@ -10254,7 +10138,7 @@ block:
 	RET
 
 // func intNVFP4x1AVXVNNI(p []byte, blocks int, x []byte, y []float32, yStride int, d *[64]byte)
-// Requires: AVX, AVX2, MMX+
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·intNVFP4x1AVXVNNI(SB), NOSPLIT, $0-96
 	MOVQ    p_base+0(FP), AX
 	MOVQ    blocks+24(FP), CX
@@ -10300,9 +10184,10 @@ block:
 	VPSHUFB        Y1, Y2, Y2
 	VPBROADCASTD   12(DX), Y1
 	LONG           $0x506de2c4; BYTE $0xc1 // VPDPBUSD Y1, Y2, Y0
-	VPMOVZXBD      (AX), Y1
-	VPSLLD         $0x19, Y1, Y1
-	VPSRLD         $0x05, Y1, Y1
+	VPMOVZXBW      (AX), X1
+	VPSLLW         $0x09, X1, X1
+	VPSRLW         $0x02, X1, X1
+	VCVTPH2PS      X1, Y1
 	VMULPS         smallFloat<>+0(SB), Y1, Y1
 	VCVTDQ2PS      Y0, Y0
 	VMULPS         Y1, Y0, Y0
@@ -10332,9 +10217,10 @@ block:
 	VPSHUFB        Y2, Y3, Y3
 	VPBROADCASTD   28(DX), Y2
 	LONG           $0x5065e2c4; BYTE $0xca // VPDPBUSD Y2, Y3, Y1
-	VPMOVZXBD      16(AX), Y2
-	VPSLLD         $0x19, Y2, Y2
-	VPSRLD         $0x05, Y2, Y2
+	VPMOVZXBW      16(AX), X2
+	VPSLLW         $0x09, X2, X2
+	VPSRLW         $0x02, X2, X2
+	VCVTPH2PS      X2, Y2
 	VMULPS         smallFloat<>+0(SB), Y2, Y2
 	VCVTDQ2PS      Y1, Y1
 	VMULPS         Y2, Y1, Y1
@@ -10369,9 +10255,10 @@ block:
 	VPSHUFB        Y1, Y2, Y2
 	VPBROADCASTD   12(DX), Y1
 	LONG           $0x506de2c4; BYTE $0xc1 // VPDPBUSD Y1, Y2, Y0
-	VPMOVZXBD      8(AX), Y1
-	VPSLLD         $0x19, Y1, Y1
-	VPSRLD         $0x05, Y1, Y1
+	VPMOVZXBW      8(AX), X1
+	VPSLLW         $0x09, X1, X1
+	VPSRLW         $0x02, X1, X1
+	VCVTPH2PS      X1, Y1
 	VMULPS         smallFloat<>+0(SB), Y1, Y1
 	VCVTDQ2PS      Y0, Y0
 	VMULPS         Y1, Y0, Y0
@@ -10401,9 +10288,10 @@ block:
 	VPSHUFB        Y2, Y3, Y3
 	VPBROADCASTD   28(DX), Y2
 	LONG           $0x5065e2c4; BYTE $0xca // VPDPBUSD Y2, Y3, Y1
-	VPMOVZXBD      24(AX), Y2
-	VPSLLD         $0x19, Y2, Y2
-	VPSRLD         $0x05, Y2, Y2
+	VPMOVZXBW      24(AX), X2
+	VPSLLW         $0x09, X2, X2
+	VPSRLW         $0x02, X2, X2
+	VCVTPH2PS      X2, Y2
 	VMULPS         smallFloat<>+0(SB), Y2, Y2
 	VCVTDQ2PS      Y1, Y1
 	VMULPS         Y2, Y1, Y1
@@ -10917,55 +10805,49 @@ block:
 	VPSLLD         $0x01, Y3, Y3
 	VMOVDQU        16(AX), Y4
 	VMOVDQU        144(AX), Y5
-	VPAND          bytes03<>+0(SB), Y4, Y4
-	VPSLLW         $0x02, Y5, Y5
-	VPAND          bytes04<>+0(SB), Y5, Y5
-	VPOR           Y5, Y4, Y4
-	VBROADCASTI128 (R8), Y5
-	VPSHUFB        Y4, Y5, Y5
-	VPBROADCASTD   (BX), Y4
-	LONG           $0x5055e2c4; BYTE $0xc4 // VPDPBUSD Y4, Y5, Y0
-	VPBROADCASTD   (BX)(SI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
-	VPBROADCASTD   (BX)(SI*2), Y4
-	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
-	VPBROADCASTD   (BX)(DI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VMOVDQU        16(AX), Y4
-	VMOVDQU        144(AX), Y5
-	VPSRLW         $0x02, Y4, Y4
-	VPAND          bytes03<>+0(SB), Y4, Y4
-	VPSLLW         $0x01, Y5, Y5
-	VPAND          bytes04<>+0(SB), Y5, Y5
-	VPOR           Y5, Y4, Y4
-	VBROADCASTI128 (R8), Y5
-	VPSHUFB        Y4, Y5, Y5
-	VPBROADCASTD   4(BX), Y4
-	LONG           $0x5055e2c4; BYTE $0xc4 // VPDPBUSD Y4, Y5, Y0
-	VPBROADCASTD   4(BX)(SI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
-	VPBROADCASTD   4(BX)(SI*2), Y4
-	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
-	VPBROADCASTD   4(BX)(DI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VMOVDQU        16(AX), Y4
-	VMOVDQU        144(AX), Y5
-	VPSRLW         $0x04, Y4, Y4
-	VPAND          bytes03<>+0(SB), Y4, Y4
-	VPAND          bytes04<>+0(SB), Y5, Y5
-	VPOR           Y5, Y4, Y4
-	VBROADCASTI128 (R8), Y5
-	VPSHUFB        Y4, Y5, Y5
-	VPBROADCASTD   8(BX), Y4
-	LONG           $0x5055e2c4; BYTE $0xc4 // VPDPBUSD Y4, Y5, Y0
-	VPBROADCASTD   8(BX)(SI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
-	VPBROADCASTD   8(BX)(SI*2), Y4
-	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
-	VPBROADCASTD   8(BX)(DI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VMOVDQU        16(AX), Y4
-	VMOVDQU        144(AX), Y5
+	VPAND          bytes03<>+0(SB), Y4, Y6
+	VPSLLW         $0x02, Y5, Y7
+	VPAND          bytes04<>+0(SB), Y7, Y7
+	VPOR           Y7, Y6, Y6
+	VBROADCASTI128 (R8), Y7
+	VPSHUFB        Y6, Y7, Y7
+	VPBROADCASTD   (BX), Y6
+	LONG           $0x5045e2c4; BYTE $0xc6 // VPDPBUSD Y6, Y7, Y0
+	VPBROADCASTD   (BX)(SI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xce // VPDPBUSD Y6, Y7, Y1
+	VPBROADCASTD   (BX)(SI*2), Y6
+	LONG           $0x5045e2c4; BYTE $0xd6 // VPDPBUSD Y6, Y7, Y2
+	VPBROADCASTD   (BX)(DI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xde // VPDPBUSD Y6, Y7, Y3
+	VPSRLW         $0x02, Y4, Y6
+	VPAND          bytes03<>+0(SB), Y6, Y6
+	VPSLLW         $0x01, Y5, Y7
+	VPAND          bytes04<>+0(SB), Y7, Y7
+	VPOR           Y7, Y6, Y6
+	VBROADCASTI128 (R8), Y7
+	VPSHUFB        Y6, Y7, Y7
+	VPBROADCASTD   4(BX), Y6
+	LONG           $0x5045e2c4; BYTE $0xc6 // VPDPBUSD Y6, Y7, Y0
+	VPBROADCASTD   4(BX)(SI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xce // VPDPBUSD Y6, Y7, Y1
+	VPBROADCASTD   4(BX)(SI*2), Y6
+	LONG           $0x5045e2c4; BYTE $0xd6 // VPDPBUSD Y6, Y7, Y2
+	VPBROADCASTD   4(BX)(DI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xde // VPDPBUSD Y6, Y7, Y3
+	VPSRLW         $0x04, Y4, Y6
+	VPAND          bytes03<>+0(SB), Y6, Y6
+	VPAND          bytes04<>+0(SB), Y5, Y7
+	VPOR           Y7, Y6, Y6
+	VBROADCASTI128 (R8), Y7
+	VPSHUFB        Y6, Y7, Y7
+	VPBROADCASTD   8(BX), Y6
+	LONG           $0x5045e2c4; BYTE $0xc6 // VPDPBUSD Y6, Y7, Y0
+	VPBROADCASTD   8(BX)(SI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xce // VPDPBUSD Y6, Y7, Y1
+	VPBROADCASTD   8(BX)(SI*2), Y6
+	LONG           $0x5045e2c4; BYTE $0xd6 // VPDPBUSD Y6, Y7, Y2
+	VPBROADCASTD   8(BX)(DI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xde // VPDPBUSD Y6, Y7, Y3
 	VPSRLW         $0x06, Y4, Y4
 	VPAND          bytes03<>+0(SB), Y4, Y4
 	VPSRLW         $0x01, Y5, Y5
@@ -11002,56 +10884,50 @@ block:
 	VPSLLD         $0x01, Y7, Y7
 	VMOVDQU        80(AX), Y8
 	VMOVDQU        144(AX), Y9
-	VPAND          bytes03<>+0(SB), Y8, Y8
-	VPSRLW         $0x02, Y9, Y9
-	VPAND          bytes04<>+0(SB), Y9, Y9
-	VPOR           Y9, Y8, Y8
-	VBROADCASTI128 (R8), Y9
-	VPSHUFB        Y8, Y9, Y9
-	VPBROADCASTD   16(BX), Y8
-	LONG           $0x5035c2c4; BYTE $0xe0 // VPDPBUSD Y8, Y9, Y4
-	VPBROADCASTD   16(BX)(SI*1), Y8
-	LONG           $0x5035c2c4; BYTE $0xe8 // VPDPBUSD Y8, Y9, Y5
-	VPBROADCASTD   16(BX)(SI*2), Y8
-	LONG           $0x5035c2c4; BYTE $0xf0 // VPDPBUSD Y8, Y9, Y6
-	VPBROADCASTD   16(BX)(DI*1), Y8
-	LONG           $0x5035c2c4; BYTE $0xf8 // VPDPBUSD Y8, Y9, Y7
-	VMOVDQU        80(AX), Y8
-	VMOVDQU        144(AX), Y9
-	VPSRLW         $0x02, Y8, Y8
-	VPAND          bytes03<>+0(SB), Y8, Y8
-	VPSRLW         $0x03, Y9, Y9
-	VPAND          bytes04<>+0(SB), Y9, Y9
-	VPOR           Y9, Y8, Y8
-	VBROADCASTI128 (R8), Y9
-	VPSHUFB        Y8, Y9, Y9
-	VPBROADCASTD   20(BX), Y8
-	LONG           $0x5035c2c4; BYTE $0xe0 // VPDPBUSD Y8, Y9, Y4
-	VPBROADCASTD   20(BX)(SI*1), Y8
-	LONG           $0x5035c2c4; BYTE $0xe8 // VPDPBUSD Y8, Y9, Y5
-	VPBROADCASTD   20(BX)(SI*2), Y8
-	LONG           $0x5035c2c4; BYTE $0xf0 // VPDPBUSD Y8, Y9, Y6
-	VPBROADCASTD   20(BX)(DI*1), Y8
-	LONG           $0x5035c2c4; BYTE $0xf8 // VPDPBUSD Y8, Y9, Y7
-	VMOVDQU        80(AX), Y8
-	VMOVDQU        144(AX), Y9
-	VPSRLW         $0x04, Y8, Y8
-	VPAND          bytes03<>+0(SB), Y8, Y8
-	VPSRLW         $0x04, Y9, Y9
-	VPAND          bytes04<>+0(SB), Y9, Y9
-	VPOR           Y9, Y8, Y8
-	VBROADCASTI128 (R8), Y9
-	VPSHUFB        Y8, Y9, Y9
-	VPBROADCASTD   24(BX), Y8
-	LONG           $0x5035c2c4; BYTE $0xe0 // VPDPBUSD Y8, Y9, Y4
-	VPBROADCASTD   24(BX)(SI*1), Y8
-	LONG           $0x5035c2c4; BYTE $0xe8 // VPDPBUSD Y8, Y9, Y5
-	VPBROADCASTD   24(BX)(SI*2), Y8
-	LONG           $0x5035c2c4; BYTE $0xf0 // VPDPBUSD Y8, Y9, Y6
-	VPBROADCASTD   24(BX)(DI*1), Y8
-	LONG           $0x5035c2c4; BYTE $0xf8 // VPDPBUSD Y8, Y9, Y7
-	VMOVDQU        80(AX), Y8
-	VMOVDQU        144(AX), Y9
+	VPAND          bytes03<>+0(SB), Y8, Y10
+	VPSRLW         $0x02, Y9, Y11
+	VPAND          bytes04<>+0(SB), Y11, Y11
+	VPOR           Y11, Y10, Y10
+	VBROADCASTI128 (R8), Y11
+	VPSHUFB        Y10, Y11, Y11
+	VPBROADCASTD   16(BX), Y10
+	LONG           $0x5025c2c4; BYTE $0xe2 // VPDPBUSD Y10, Y11, Y4
+	VPBROADCASTD   16(BX)(SI*1), Y10
+	LONG           $0x5025c2c4; BYTE $0xea // VPDPBUSD Y10, Y11, Y5
+	VPBROADCASTD   16(BX)(SI*2), Y10
+	LONG           $0x5025c2c4; BYTE $0xf2 // VPDPBUSD Y10, Y11, Y6
+	VPBROADCASTD   16(BX)(DI*1), Y10
+	LONG           $0x5025c2c4; BYTE $0xfa // VPDPBUSD Y10, Y11, Y7
+	VPSRLW         $0x02, Y8, Y10
+	VPAND          bytes03<>+0(SB), Y10, Y10
+	VPSRLW         $0x03, Y9, Y11
+	VPAND          bytes04<>+0(SB), Y11, Y11
+	VPOR           Y11, Y10, Y10
+	VBROADCASTI128 (R8), Y11
+	VPSHUFB        Y10, Y11, Y11
+	VPBROADCASTD   20(BX), Y10
+	LONG           $0x5025c2c4; BYTE $0xe2 // VPDPBUSD Y10, Y11, Y4
+	VPBROADCASTD   20(BX)(SI*1), Y10
+	LONG           $0x5025c2c4; BYTE $0xea // VPDPBUSD Y10, Y11, Y5
+	VPBROADCASTD   20(BX)(SI*2), Y10
+	LONG           $0x5025c2c4; BYTE $0xf2 // VPDPBUSD Y10, Y11, Y6
+	VPBROADCASTD   20(BX)(DI*1), Y10
+	LONG           $0x5025c2c4; BYTE $0xfa // VPDPBUSD Y10, Y11, Y7
+	VPSRLW         $0x04, Y8, Y10
+	VPAND          bytes03<>+0(SB), Y10, Y10
+	VPSRLW         $0x04, Y9, Y11
+	VPAND          bytes04<>+0(SB), Y11, Y11
+	VPOR           Y11, Y10, Y10
+	VBROADCASTI128 (R8), Y11
+	VPSHUFB        Y10, Y11, Y11
+	VPBROADCASTD   24(BX), Y10
+	LONG           $0x5025c2c4; BYTE $0xe2 // VPDPBUSD Y10, Y11, Y4
+	VPBROADCASTD   24(BX)(SI*1), Y10
+	LONG           $0x5025c2c4; BYTE $0xea // VPDPBUSD Y10, Y11, Y5
+	VPBROADCASTD   24(BX)(SI*2), Y10
+	LONG           $0x5025c2c4; BYTE $0xf2 // VPDPBUSD Y10, Y11, Y6
+	VPBROADCASTD   24(BX)(DI*1), Y10
+	LONG           $0x5025c2c4; BYTE $0xfa // VPDPBUSD Y10, Y11, Y7
 	VPSRLW         $0x06, Y8, Y8
 	VPAND          bytes03<>+0(SB), Y8, Y8
 	VPSRLW         $0x05, Y9, Y9
@@ -11111,55 +10987,49 @@ block:
 	VPSLLD         $0x01, Y3, Y3
 	VMOVDQU        48(AX), Y4
 	VMOVDQU        176(AX), Y5
-	VPAND          bytes03<>+0(SB), Y4, Y4
-	VPSLLW         $0x02, Y5, Y5
-	VPAND          bytes04<>+0(SB), Y5, Y5
-	VPOR           Y5, Y4, Y4
-	VBROADCASTI128 (R8), Y5
-	VPSHUFB        Y4, Y5, Y5
-	VPBROADCASTD   (BX), Y4
-	LONG           $0x5055e2c4; BYTE $0xc4 // VPDPBUSD Y4, Y5, Y0
-	VPBROADCASTD   (BX)(SI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
-	VPBROADCASTD   (BX)(SI*2), Y4
-	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
-	VPBROADCASTD   (BX)(DI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VMOVDQU        48(AX), Y4
-	VMOVDQU        176(AX), Y5
-	VPSRLW         $0x02, Y4, Y4
-	VPAND          bytes03<>+0(SB), Y4, Y4
-	VPSLLW         $0x01, Y5, Y5
-	VPAND          bytes04<>+0(SB), Y5, Y5
-	VPOR           Y5, Y4, Y4
-	VBROADCASTI128 (R8), Y5
-	VPSHUFB        Y4, Y5, Y5
-	VPBROADCASTD   4(BX), Y4
-	LONG           $0x5055e2c4; BYTE $0xc4 // VPDPBUSD Y4, Y5, Y0
-	VPBROADCASTD   4(BX)(SI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
-	VPBROADCASTD   4(BX)(SI*2), Y4
-	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
-	VPBROADCASTD   4(BX)(DI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VMOVDQU        48(AX), Y4
-	VMOVDQU        176(AX), Y5
-	VPSRLW         $0x04, Y4, Y4
-	VPAND          bytes03<>+0(SB), Y4, Y4
-	VPAND          bytes04<>+0(SB), Y5, Y5
-	VPOR           Y5, Y4, Y4
-	VBROADCASTI128 (R8), Y5
-	VPSHUFB        Y4, Y5, Y5
-	VPBROADCASTD   8(BX), Y4
-	LONG           $0x5055e2c4; BYTE $0xc4 // VPDPBUSD Y4, Y5, Y0
-	VPBROADCASTD   8(BX)(SI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
-	VPBROADCASTD   8(BX)(SI*2), Y4
-	LONG           $0x5055e2c4; BYTE $0xd4 // VPDPBUSD Y4, Y5, Y2
-	VPBROADCASTD   8(BX)(DI*1), Y4
-	LONG           $0x5055e2c4; BYTE $0xdc // VPDPBUSD Y4, Y5, Y3
-	VMOVDQU        48(AX), Y4
-	VMOVDQU        176(AX), Y5
+	VPAND          bytes03<>+0(SB), Y4, Y6
+	VPSLLW         $0x02, Y5, Y7
+	VPAND          bytes04<>+0(SB), Y7, Y7
+	VPOR           Y7, Y6, Y6
+	VBROADCASTI128 (R8), Y7
+	VPSHUFB        Y6, Y7, Y7
+	VPBROADCASTD   (BX), Y6
+	LONG           $0x5045e2c4; BYTE $0xc6 // VPDPBUSD Y6, Y7, Y0
+	VPBROADCASTD   (BX)(SI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xce // VPDPBUSD Y6, Y7, Y1
+	VPBROADCASTD   (BX)(SI*2), Y6
+	LONG           $0x5045e2c4; BYTE $0xd6 // VPDPBUSD Y6, Y7, Y2
+	VPBROADCASTD   (BX)(DI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xde // VPDPBUSD Y6, Y7, Y3
+	VPSRLW         $0x02, Y4, Y6
+	VPAND          bytes03<>+0(SB), Y6, Y6
+	VPSLLW         $0x01, Y5, Y7
+	VPAND          bytes04<>+0(SB), Y7, Y7
+	VPOR           Y7, Y6, Y6
+	VBROADCASTI128 (R8), Y7
+	VPSHUFB        Y6, Y7, Y7
+	VPBROADCASTD   4(BX), Y6
+	LONG           $0x5045e2c4; BYTE $0xc6 // VPDPBUSD Y6, Y7, Y0
+	VPBROADCASTD   4(BX)(SI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xce // VPDPBUSD Y6, Y7, Y1
+	VPBROADCASTD   4(BX)(SI*2), Y6
+	LONG           $0x5045e2c4; BYTE $0xd6 // VPDPBUSD Y6, Y7, Y2
+	VPBROADCASTD   4(BX)(DI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xde // VPDPBUSD Y6, Y7, Y3
+	VPSRLW         $0x04, Y4, Y6
+	VPAND          bytes03<>+0(SB), Y6, Y6
+	VPAND          bytes04<>+0(SB), Y5, Y7
+	VPOR           Y7, Y6, Y6
+	VBROADCASTI128 (R8), Y7
+	VPSHUFB        Y6, Y7, Y7
+	VPBROADCASTD   8(BX), Y6
+	LONG           $0x5045e2c4; BYTE $0xc6 // VPDPBUSD Y6, Y7, Y0
+	VPBROADCASTD   8(BX)(SI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xce // VPDPBUSD Y6, Y7, Y1
+	VPBROADCASTD   8(BX)(SI*2), Y6
+	LONG           $0x5045e2c4; BYTE $0xd6 // VPDPBUSD Y6, Y7, Y2
+	VPBROADCASTD   8(BX)(DI*1), Y6
+	LONG           $0x5045e2c4; BYTE $0xde // VPDPBUSD Y6, Y7, Y3
 	VPSRLW         $0x06, Y4, Y4
 	VPAND          bytes03<>+0(SB), Y4, Y4
 	VPSRLW         $0x01, Y5, Y5
@@ -11196,56 +11066,50 @@ block:
 	VPSLLD         $0x01, Y7, Y7
 	VMOVDQU        112(AX), Y8
 	VMOVDQU        176(AX), Y9
-	VPAND          bytes03<>+0(SB), Y8, Y8
-	VPSRLW         $0x02, Y9, Y9
-	VPAND          bytes04<>+0(SB), Y9, Y9
-	VPOR           Y9, Y8, Y8
-	VBROADCASTI128 (R8), Y9
-	VPSHUFB        Y8, Y9, Y9
-	VPBROADCASTD   16(BX), Y8
-	LONG           $0x5035c2c4; BYTE $0xe0 // VPDPBUSD Y8, Y9, Y4
-	VPBROADCASTD   16(BX)(SI*1), Y8
-	LONG           $0x5035c2c4; BYTE $0xe8 // VPDPBUSD Y8, Y9, Y5
-	VPBROADCASTD   16(BX)(SI*2), Y8
-	LONG           $0x5035c2c4; BYTE $0xf0 // VPDPBUSD Y8, Y9, Y6
-	VPBROADCASTD   16(BX)(DI*1), Y8
-	LONG           $0x5035c2c4; BYTE $0xf8 // VPDPBUSD Y8, Y9, Y7
-	VMOVDQU        112(AX), Y8
-	VMOVDQU        176(AX), Y9
-	VPSRLW         $0x02, Y8, Y8
-	VPAND          bytes03<>+0(SB), Y8, Y8
-	VPSRLW         $0x03, Y9, Y9
-	VPAND          bytes04<>+0(SB), Y9, Y9
-	VPOR           Y9, Y8, Y8
-	VBROADCASTI128 (R8), Y9
-	VPSHUFB        Y8, Y9, Y9
-	VPBROADCASTD   20(BX), Y8
-	LONG           $0x5035c2c4; BYTE $0xe0 // VPDPBUSD Y8, Y9, Y4
-	VPBROADCASTD   20(BX)(SI*1), Y8
-	LONG           $0x5035c2c4; BYTE $0xe8 // VPDPBUSD Y8, Y9, Y5
-	VPBROADCASTD   20(BX)(SI*2), Y8
-	LONG           $0x5035c2c4; BYTE $0xf0 // VPDPBUSD Y8, Y9, Y6
-	VPBROADCASTD   20(BX)(DI*1), Y8
-	LONG           $0x5035c2c4; BYTE $0xf8 // VPDPBUSD Y8, Y9, Y7
-	VMOVDQU        112(AX), Y8
-	VMOVDQU        176(AX), Y9
-	VPSRLW         $0x04, Y8, Y8
-	VPAND          bytes03<>+0(SB), Y8, Y8
-	VPSRLW         $0x04, Y9, Y9
-	VPAND          bytes04<>+0(SB), Y9, Y9
-	VPOR           Y9, Y8, Y8
-	VBROADCASTI128 (R8), Y9
-	VPSHUFB        Y8, Y9, Y9
-	VPBROADCASTD   24(BX), Y8
-	LONG           $0x5035c2c4; BYTE $0xe0 // VPDPBUSD Y8, Y9, Y4
-	VPBROADCASTD   24(BX)(SI*1), Y8
-	LONG           $0x5035c2c4; BYTE $0xe8 // VPDPBUSD Y8, Y9, Y5
-	VPBROADCASTD   24(BX)(SI*2), Y8
-	LONG           $0x5035c2c4; BYTE $0xf0 // VPDPBUSD Y8, Y9, Y6
-	VPBROADCASTD   24(BX)(DI*1), Y8
-	LONG           $0x5035c2c4; BYTE $0xf8 // VPDPBUSD Y8, Y9, Y7
-	VMOVDQU        112(AX), Y8
-	VMOVDQU        176(AX), Y9
+	VPAND          bytes03<>+0(SB), Y8, Y10
+	VPSRLW         $0x02, Y9, Y11
+	VPAND          bytes04<>+0(SB), Y11, Y11
+	VPOR           Y11, Y10, Y10
+	VBROADCASTI128 (R8), Y11
+	VPSHUFB        Y10, Y11, Y11
+	VPBROADCASTD   16(BX), Y10
+	LONG           $0x5025c2c4; BYTE $0xe2 // VPDPBUSD Y10, Y11, Y4
+	VPBROADCASTD   16(BX)(SI*1), Y10
+	LONG           $0x5025c2c4; BYTE $0xea // VPDPBUSD Y10, Y11, Y5
+	VPBROADCASTD   16(BX)(SI*2), Y10
+	LONG           $0x5025c2c4; BYTE $0xf2 // VPDPBUSD Y10, Y11, Y6
+	VPBROADCASTD   16(BX)(DI*1), Y10
+	LONG           $0x5025c2c4; BYTE $0xfa // VPDPBUSD Y10, Y11, Y7
+	VPSRLW         $0x02, Y8, Y10
+	VPAND          bytes03<>+0(SB), Y10, Y10
+	VPSRLW         $0x03, Y9, Y11
+	VPAND          bytes04<>+0(SB), Y11, Y11
+	VPOR           Y11, Y10, Y10
+	VBROADCASTI128 (R8), Y11
+	VPSHUFB        Y10, Y11, Y11
+	VPBROADCASTD   20(BX), Y10
+	LONG           $0x5025c2c4; BYTE $0xe2 // VPDPBUSD Y10, Y11, Y4
+	VPBROADCASTD   20(BX)(SI*1), Y10
+	LONG           $0x5025c2c4; BYTE $0xea // VPDPBUSD Y10, Y11, Y5
+	VPBROADCASTD   20(BX)(SI*2), Y10
+	LONG           $0x5025c2c4; BYTE $0xf2 // VPDPBUSD Y10, Y11, Y6
+	VPBROADCASTD   20(BX)(DI*1), Y10
+	LONG           $0x5025c2c4; BYTE $0xfa // VPDPBUSD Y10, Y11, Y7
+	VPSRLW         $0x04, Y8, Y10
+	VPAND          bytes03<>+0(SB), Y10, Y10
+	VPSRLW         $0x04, Y9, Y11
+	VPAND          bytes04<>+0(SB), Y11, Y11
+	VPOR           Y11, Y10, Y10
+	VBROADCASTI128 (R8), Y11
+	VPSHUFB        Y10, Y11, Y11
+	VPBROADCASTD   24(BX), Y10
+	LONG           $0x5025c2c4; BYTE $0xe2 // VPDPBUSD Y10, Y11, Y4
+	VPBROADCASTD   24(BX)(SI*1), Y10
+	LONG           $0x5025c2c4; BYTE $0xea // VPDPBUSD Y10, Y11, Y5
+	VPBROADCASTD   24(BX)(SI*2), Y10
+	LONG           $0x5025c2c4; BYTE $0xf2 // VPDPBUSD Y10, Y11, Y6
+	VPBROADCASTD   24(BX)(DI*1), Y10
+	LONG           $0x5025c2c4; BYTE $0xfa // VPDPBUSD Y10, Y11, Y7
 	VPSRLW         $0x06, Y8, Y8
 	VPAND          bytes03<>+0(SB), Y8, Y8
 	VPSRLW         $0x05, Y9, Y9
@@ -11334,37 +11198,31 @@ block:
 	VPSLLD         $0x01, Y0, Y0
 	VMOVDQU        16(AX), Y1
 	VMOVDQU        144(AX), Y2
-	VPAND          bytes03<>+0(SB), Y1, Y1
-	VPSLLW         $0x02, Y2, Y2
-	VPAND          bytes04<>+0(SB), Y2, Y2
-	VPOR           Y2, Y1, Y1
-	VBROADCASTI128 (SI), Y2
-	VPSHUFB        Y1, Y2, Y2
-	VPBROADCASTD   (BX), Y1
-	LONG           $0x506de2c4; BYTE $0xc1 // VPDPBUSD Y1, Y2, Y0
-	VMOVDQU        16(AX), Y1
-	VMOVDQU        144(AX), Y2
-	VPSRLW         $0x02, Y1, Y1
-	VPAND          bytes03<>+0(SB), Y1, Y1
-	VPSLLW         $0x01, Y2, Y2
-	VPAND          bytes04<>+0(SB), Y2, Y2
-	VPOR           Y2, Y1, Y1
-	VBROADCASTI128 (SI), Y2
-	VPSHUFB        Y1, Y2, Y2
-	VPBROADCASTD   4(BX), Y1
-	LONG           $0x506de2c4; BYTE $0xc1 // VPDPBUSD Y1, Y2, Y0
-	VMOVDQU        16(AX), Y1
-	VMOVDQU        144(AX), Y2
-	VPSRLW         $0x04, Y1, Y1
-	VPAND          bytes03<>+0(SB), Y1, Y1
-	VPAND          bytes04<>+0(SB), Y2, Y2
-	VPOR           Y2, Y1, Y1
-	VBROADCASTI128 (SI), Y2
-	VPSHUFB        Y1, Y2, Y2
-	VPBROADCASTD   8(BX), Y1
-	LONG           $0x506de2c4; BYTE $0xc1 // VPDPBUSD Y1, Y2, Y0
-	VMOVDQU        16(AX), Y1
-	VMOVDQU        144(AX), Y2
+	VPAND          bytes03<>+0(SB), Y1, Y3
+	VPSLLW         $0x02, Y2, Y4
+	VPAND          bytes04<>+0(SB), Y4, Y4
+	VPOR           Y4, Y3, Y3
+	VBROADCASTI128 (SI), Y4
+	VPSHUFB        Y3, Y4, Y4
+	VPBROADCASTD   (BX), Y3
+	LONG           $0x505de2c4; BYTE $0xc3 // VPDPBUSD Y3, Y4, Y0
+	VPSRLW         $0x02, Y1, Y3
+	VPAND          bytes03<>+0(SB), Y3, Y3
+	VPSLLW         $0x01, Y2, Y4
+	VPAND          bytes04<>+0(SB), Y4, Y4
+	VPOR           Y4, Y3, Y3
+	VBROADCASTI128 (SI), Y4
+	VPSHUFB        Y3, Y4, Y4
+	VPBROADCASTD   4(BX), Y3
+	LONG           $0x505de2c4; BYTE $0xc3 // VPDPBUSD Y3, Y4, Y0
+	VPSRLW         $0x04, Y1, Y3
+	VPAND          bytes03<>+0(SB), Y3, Y3
+	VPAND          bytes04<>+0(SB), Y2, Y4
+	VPOR           Y4, Y3, Y3
+	VBROADCASTI128 (SI), Y4
+	VPSHUFB        Y3, Y4, Y4
+	VPBROADCASTD   8(BX), Y3
+	LONG           $0x505de2c4; BYTE $0xc3 // VPDPBUSD Y3, Y4, Y0
 	VPSRLW         $0x06, Y1, Y1
 	VPAND          bytes03<>+0(SB), Y1, Y1
 	VPSRLW         $0x01, Y2, Y2
@@ -11383,38 +11241,32 @@ block:
 	VPSLLD         $0x01, Y1, Y1
 	VMOVDQU        80(AX), Y2
 	VMOVDQU        144(AX), Y3
-	VPAND          bytes03<>+0(SB), Y2, Y2
-	VPSRLW         $0x02, Y3, Y3
-	VPAND          bytes04<>+0(SB), Y3, Y3
-	VPOR           Y3, Y2, Y2
-	VBROADCASTI128 (SI), Y3
-	VPSHUFB        Y2, Y3, Y3
-	VPBROADCASTD   16(BX), Y2
-	LONG           $0x5065e2c4; BYTE $0xca // VPDPBUSD Y2, Y3, Y1
-	VMOVDQU        80(AX), Y2
-	VMOVDQU        144(AX), Y3
-	VPSRLW         $0x02, Y2, Y2
-	VPAND          bytes03<>+0(SB), Y2, Y2
-	VPSRLW         $0x03, Y3, Y3
-	VPAND          bytes04<>+0(SB), Y3, Y3
-	VPOR           Y3, Y2, Y2
-	VBROADCASTI128 (SI), Y3
-	VPSHUFB        Y2, Y3, Y3
-	VPBROADCASTD   20(BX), Y2
-	LONG           $0x5065e2c4; BYTE $0xca // VPDPBUSD Y2, Y3, Y1
-	VMOVDQU        80(AX), Y2
-	VMOVDQU        144(AX), Y3
-	VPSRLW         $0x04, Y2, Y2
-	VPAND          bytes03<>+0(SB), Y2, Y2
-	VPSRLW         $0x04, Y3, Y3
-	VPAND          bytes04<>+0(SB), Y3, Y3
-	VPOR           Y3, Y2, Y2
-	VBROADCASTI128 (SI), Y3
-	VPSHUFB        Y2, Y3, Y3
-	VPBROADCASTD   24(BX), Y2
-	LONG           $0x5065e2c4; BYTE $0xca // VPDPBUSD Y2, Y3, Y1
-	VMOVDQU        80(AX), Y2
-	VMOVDQU        144(AX), Y3
+	VPAND          bytes03<>+0(SB), Y2, Y4
+	VPSRLW         $0x02, Y3, Y5
+	VPAND          bytes04<>+0(SB), Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VBROADCASTI128 (SI), Y5
+	VPSHUFB        Y4, Y5, Y5
+	VPBROADCASTD   16(BX), Y4
+	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
+	VPSRLW         $0x02, Y2, Y4
+	VPAND          bytes03<>+0(SB), Y4, Y4
+	VPSRLW         $0x03, Y3, Y5
+	VPAND          bytes04<>+0(SB), Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VBROADCASTI128 (SI), Y5
+	VPSHUFB        Y4, Y5, Y5
+	VPBROADCASTD   20(BX), Y4
+	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          bytes03<>+0(SB), Y4, Y4
+	VPSRLW         $0x04, Y3, Y5
+	VPAND          bytes04<>+0(SB), Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VBROADCASTI128 (SI), Y5
+	VPSHUFB        Y4, Y5, Y5
+	VPBROADCASTD   24(BX), Y4
+	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
 	VPSRLW         $0x06, Y2, Y2
 	VPAND          bytes03<>+0(SB), Y2, Y2
 	VPSRLW         $0x05, Y3, Y3
@@ -11441,37 +11293,31 @@ block:
 	VPSLLD         $0x01, Y0, Y0
 	VMOVDQU        48(AX), Y1
 	VMOVDQU        176(AX), Y2
-	VPAND          bytes03<>+0(SB), Y1, Y1
-	VPSLLW         $0x02, Y2, Y2
-	VPAND          bytes04<>+0(SB), Y2, Y2
-	VPOR           Y2, Y1, Y1
-	VBROADCASTI128 (SI), Y2
-	VPSHUFB        Y1, Y2, Y2
-	VPBROADCASTD   (BX), Y1
-	LONG           $0x506de2c4; BYTE $0xc1 // VPDPBUSD Y1, Y2, Y0
-	VMOVDQU        48(AX), Y1
-	VMOVDQU        176(AX), Y2
-	VPSRLW         $0x02, Y1, Y1
-	VPAND          bytes03<>+0(SB), Y1, Y1
-	VPSLLW         $0x01, Y2, Y2
-	VPAND          bytes04<>+0(SB), Y2, Y2
-	VPOR           Y2, Y1, Y1
-	VBROADCASTI128 (SI), Y2
-	VPSHUFB        Y1, Y2, Y2
-	VPBROADCASTD   4(BX), Y1
-	LONG           $0x506de2c4; BYTE $0xc1 // VPDPBUSD Y1, Y2, Y0
-	VMOVDQU        48(AX), Y1
-	VMOVDQU        176(AX), Y2
-	VPSRLW         $0x04, Y1, Y1
-	VPAND          bytes03<>+0(SB), Y1, Y1
-	VPAND          bytes04<>+0(SB), Y2, Y2
-	VPOR           Y2, Y1, Y1
-	VBROADCASTI128 (SI), Y2
-	VPSHUFB        Y1, Y2, Y2
-	VPBROADCASTD   8(BX), Y1
-	LONG           $0x506de2c4; BYTE $0xc1 // VPDPBUSD Y1, Y2, Y0
-	VMOVDQU        48(AX), Y1
-	VMOVDQU        176(AX), Y2
+	VPAND          bytes03<>+0(SB), Y1, Y3
+	VPSLLW         $0x02, Y2, Y4
+	VPAND          bytes04<>+0(SB), Y4, Y4
+	VPOR           Y4, Y3, Y3
+	VBROADCASTI128 (SI), Y4
+	VPSHUFB        Y3, Y4, Y4
+	VPBROADCASTD   (BX), Y3
+	LONG           $0x505de2c4; BYTE $0xc3 // VPDPBUSD Y3, Y4, Y0
+	VPSRLW         $0x02, Y1, Y3
+	VPAND          bytes03<>+0(SB), Y3, Y3
+	VPSLLW         $0x01, Y2, Y4
+	VPAND          bytes04<>+0(SB), Y4, Y4
+	VPOR           Y4, Y3, Y3
+	VBROADCASTI128 (SI), Y4
+	VPSHUFB        Y3, Y4, Y4
+	VPBROADCASTD   4(BX), Y3
+	LONG           $0x505de2c4; BYTE $0xc3 // VPDPBUSD Y3, Y4, Y0
+	VPSRLW         $0x04, Y1, Y3
+	VPAND          bytes03<>+0(SB), Y3, Y3
+	VPAND          bytes04<>+0(SB), Y2, Y4
+	VPOR           Y4, Y3, Y3
+	VBROADCASTI128 (SI), Y4
+	VPSHUFB        Y3, Y4, Y4
+	VPBROADCASTD   8(BX), Y3
+	LONG           $0x505de2c4; BYTE $0xc3 // VPDPBUSD Y3, Y4, Y0
 	VPSRLW         $0x06, Y1, Y1
 	VPAND          bytes03<>+0(SB), Y1, Y1
 	VPSRLW         $0x01, Y2, Y2
@@ -11490,38 +11336,32 @@ block:
 	VPSLLD         $0x01, Y1, Y1
 	VMOVDQU        112(AX), Y2
 	VMOVDQU        176(AX), Y3
-	VPAND          bytes03<>+0(SB), Y2, Y2
-	VPSRLW         $0x02, Y3, Y3
-	VPAND          bytes04<>+0(SB), Y3, Y3
-	VPOR           Y3, Y2, Y2
-	VBROADCASTI128 (SI), Y3
-	VPSHUFB        Y2, Y3, Y3
-	VPBROADCASTD   16(BX), Y2
-	LONG           $0x5065e2c4; BYTE $0xca // VPDPBUSD Y2, Y3, Y1
-	VMOVDQU        112(AX), Y2
-	VMOVDQU        176(AX), Y3
-	VPSRLW         $0x02, Y2, Y2
-	VPAND          bytes03<>+0(SB), Y2, Y2
-	VPSRLW         $0x03, Y3, Y3
-	VPAND          bytes04<>+0(SB), Y3, Y3
-	VPOR           Y3, Y2, Y2
-	VBROADCASTI128 (SI), Y3
-	VPSHUFB        Y2, Y3, Y3
-	VPBROADCASTD   20(BX), Y2
-	LONG           $0x5065e2c4; BYTE $0xca // VPDPBUSD Y2, Y3, Y1
-	VMOVDQU        112(AX), Y2
-	VMOVDQU        176(AX), Y3
-	VPSRLW         $0x04, Y2, Y2
-	VPAND          bytes03<>+0(SB), Y2, Y2
-	VPSRLW         $0x04, Y3, Y3
-	VPAND          bytes04<>+0(SB), Y3, Y3
-	VPOR           Y3, Y2, Y2
-	VBROADCASTI128 (SI), Y3
-	VPSHUFB        Y2, Y3, Y3
-	VPBROADCASTD   24(BX), Y2
-	LONG           $0x5065e2c4; BYTE $0xca // VPDPBUSD Y2, Y3, Y1
-	VMOVDQU        112(AX), Y2
-	VMOVDQU        176(AX), Y3
+	VPAND          bytes03<>+0(SB), Y2, Y4
+	VPSRLW         $0x02, Y3, Y5
+	VPAND          bytes04<>+0(SB), Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VBROADCASTI128 (SI), Y5
+	VPSHUFB        Y4, Y5, Y5
+	VPBROADCASTD   16(BX), Y4
+	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
+	VPSRLW         $0x02, Y2, Y4
+	VPAND          bytes03<>+0(SB), Y4, Y4
+	VPSRLW         $0x03, Y3, Y5
+	VPAND          bytes04<>+0(SB), Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VBROADCASTI128 (SI), Y5
+	VPSHUFB        Y4, Y5, Y5
+	VPBROADCASTD   20(BX), Y4
+	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          bytes03<>+0(SB), Y4, Y4
+	VPSRLW         $0x04, Y3, Y5
+	VPAND          bytes04<>+0(SB), Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VBROADCASTI128 (SI), Y5
+	VPSHUFB        Y4, Y5, Y5
+	VPBROADCASTD   24(BX), Y4
+	LONG           $0x5055e2c4; BYTE $0xcc // VPDPBUSD Y4, Y5, Y1
 	VPSRLW         $0x06, Y2, Y2
 	VPAND          bytes03<>+0(SB), Y2, Y2
 	VPSRLW         $0x05, Y3, Y3

@@ -61,9 +61,6 @@ func (u *unpacker) code(g int, first bool) reg.VecVirtual {
 	if u.bits == 8 {
 		return u.read(64 * g)
 	}
-	if u.bytes < 64 && u.bits == 3 {
-		first = true // there are too few registers to keep two parts
-	}
 	if nibbles >= 0 && (first || g%2 == 0) {
 		u.nibbles = u.read(nibbles + g/2*64)
 	}
@@ -149,12 +146,8 @@ func (p *product) mask(b byte) Op {
 	return p.keep(bytesOf(b))
 }
 
-// keep returns a constant: of ZMM in a register that the function's first block has
-// loaded, of which there are enough.
+// keep returns a constant: the register that holds it, where keepConstants has loaded it.
 func (p *product) keep(m Mem) Op {
-	if p.bytes < 64 {
-		return m
-	}
 	if r, ok := p.kept[m.Symbol.Name]; ok {
 		return r
 	}

@@ -36,9 +36,8 @@ func table(name string, fill func()) Mem {
 func signBit() Mem   { return constant("signBit", 1<<31, 8) }
 func magnitude() Mem { return constant("magnitude", 0x7fffffff_7fffffff, 32) }
 
-// lowNibbles has each byte's low nibble, and ones has 1 in each 16 bits.
-func lowNibbles() Mem { return constant("lowNibbles", 0x0f0f0f0f_0f0f0f0f, 64) }
-func ones() Mem       { return constant("ones", 0x00010001_00010001, 64) }
+// ones has 1 in each 16 bits.
+func ones() Mem { return constant("ones", 0x00010001_00010001, 64) }
 
 // floats returns a vector of one float32.
 func floats(name string, f float64) Mem {

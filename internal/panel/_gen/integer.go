@@ -123,12 +123,12 @@ func (p *product) begin() {
 	if p.told() {
 		p.decoding = Load(Param("d"), GP64()).(reg.GPVirtual)
 	}
+	p.keepConstants()
 	if p.bytes == 64 {
 		p.outputs = p.registers()
 		for _, y := range p.outputs {
 			p.zero(y)
 		}
-		p.keepConstants()
 		return
 	}
 	p.y = p.rowsOfY()
@@ -141,13 +141,21 @@ func (p *product) begin() {
 	}
 }
 
-// keepConstants loads what the blocks need again and again.
+// keepConstants loads what the blocks need again and again, as far as there are
+// registers for it.
 func (p *product) keepConstants() {
 	p.kept, p.tables = map[string]reg.VecVirtual{}, map[int]reg.VecVirtual{}
 	keep := func(m Mem) {
 		r := p.register()
-		VMOVDQU32(m, r)
+		p.load(m, r)
 		p.kept[m.Symbol.Name] = r
+	}
+	if p.bytes < 64 {
+		if !p.dots && p.split() {
+			keep(ones())
+			keep(bytesOf(0x80))
+		}
+		return
 	}
 	for _, b := range p.masks() {
 		keep(bytesOf(b))

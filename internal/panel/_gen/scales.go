@@ -1,8 +1,6 @@
 package main
 
 import (
-	"math"
-
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -266,12 +264,16 @@ func (p *product) halfScale(v, half int) reg.VecVirtual {
 	return p.integerScale(v, 16*half, true)
 }
 
-// smallFloat returns the scales of a half that are floats of seven bits. Moved to the
-// places of a float32's exponent and mantissa they are 2^119 times too small.
+// smallFloat returns the scales of a half that are floats of seven bits. As the upper bits
+// of an F16's exponent and mantissa they are 2^7 times too small; the conversion takes
+// numbers without a leading bit at full speed, which a multiplication may not.
 func (p *product) smallFloat(v, half int) reg.VecVirtual {
-	s := p.scaleBytes(v, 16*half, false)
-	VPSLLD(Imm(25), s, s)
-	VPSRLD(Imm(5), s, s)
-	VMULPS(floats("smallFloat", math.Ldexp(1, 119)), s, s)
+	s := p.register()
+	words := p.half(s)
+	VPMOVZXBW(p.part(16*half+v*p.bytes/4), words)
+	VPSLLW(Imm(9), words, words)
+	VPSRLW(Imm(2), words, words)
+	VCVTPH2PS(words, s)
+	VMULPS(floats("smallFloat", 1<<7), s, s)
 	return s
 }

@@ -11,8 +11,11 @@ import (
 // sums returns, of each row, the integer sums of the products of the values with the
 // activations over the groups from from to to of vector v's lanes.
 func (p *product) sums(v, from, to int) []reg.VecVirtual {
-	if p.dots {
+	switch {
+	case p.dots:
 		return p.dotSums(v, from, to)
+	case p.split() && p.bytes < 64:
+		return p.signSums(v, from, to)
 	}
 	return p.maddSums(v, from, to)
 }
@@ -109,6 +112,31 @@ func (p *product) maddSums(v, from, to int) []reg.VecVirtual {
 		shiftLeft(shift, t)
 		VPADDD(t, total[r], total[r])
 	}
+	return total
+}
+
+// signSums uses VPMADDUBSW on magnitudes, and on activations that VPSIGNB gave the
+// weights' signs, which takes less than two nibbles do. AVX-512 has no VPSIGNB. Two
+// products are at most 2·128·127 = 32512.
+func (p *product) signSums(v, from, to int) []reg.VecVirtual {
+	total := p.registers()
+	p.each(v, from, to, false, func(g int, w value) {
+		signed, magnitude := w.low, p.register()
+		VPXOR(p.keep(bytesOf(0x80)), signed, signed) // less the offset of 128
+		VPABSB(signed, magnitude)
+		for r, sum := range total {
+			x := p.register()
+			VPBROADCASTD(p.x.at(r, 4*g), x)
+			VPSIGNB(signed, x, x)
+			VPMADDUBSW(x, magnitude, x)
+			if g == from {
+				VPMADDWD(p.keep(ones()), x, sum)
+				continue
+			}
+			VPMADDWD(p.keep(ones()), x, x)
+			VPADDD(x, sum, sum)
+		}
+	})
 	return total
 }
 

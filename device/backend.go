@@ -6,25 +6,29 @@ import (
 	"sync"
 )
 
-// Backend is one kind of device, as its sub-package registers it. A program has the
-// backends whose packages it imports: see ImportPath, and package backends for all.
+// Backend finds and opens the devices of one kind. Each backend is a package that calls
+// Register when it is imported, so a program has the backends whose packages it imports.
+// ImportPath names the package of a kind; package backends imports all of them. A
+// Backend's methods may be called from any goroutine.
 type Backend interface {
+	// Kind returns the kind of device that the backend is for.
 	Kind() Kind
 
-	// Discover describes the devices that can be used. Where there are none, the
-	// error says why in words for the user: the library that could not be
-	// loaded, the driver's own message. Where some of those that are there can't
-	// be used, it says what is wrong with them, beside the others.
+	// Discover describes the devices that can be used. If there is none, it returns an
+	// error that tells the user why: that the driver's library could not be loaded, for
+	// example, or the driver's own message. If only some of the machine's devices can be
+	// used, it returns those together with an error that says what is wrong with the
+	// others.
 	Discover() ([]Info, error)
 
-	// Resolve turns a name of a device list ("cpu", "cpu/3", "cuda:0") into the
-	// devices meant, one or more, without opening them. threads is the most CPU
-	// threads that a name without core numbers may take in all; 0: no limit. A
-	// name that can't be understood is a *ListError; a device that isn't there
-	// is another error, that says what is.
+	// Resolve returns the devices that a name in a device list stands for ("cpu",
+	// "cpu/3", "cuda:0"), one or more, without opening them. A positive threads limits
+	// the CPU threads that a name without core numbers stands for in total; 0 means no
+	// limit. A name that can't be parsed is a *ListError. The error for a device that
+	// does not exist is of another type, and says which devices exist.
 	Resolve(name string, threads int) ([]Info, error)
 
-	// Open opens the device of that name, as Resolve's Info gives it: "cpu:0-3".
+	// Open opens one device by the name in its Info, such as "cpu:0-3".
 	Open(name string) (Device, error)
 }
 
@@ -33,8 +37,8 @@ var (
 	backends   = map[Kind]Backend{}
 )
 
-// Register adds a backend. A sub-package calls it when it is imported; a kind
-// registered twice is a mistake in the program, and panics.
+// Register adds a backend. A backend's package calls it in its init function. Register
+// panics if the kind already has a backend.
 func Register(b Backend) {
 	backendsMu.Lock()
 	defer backendsMu.Unlock()
@@ -44,11 +48,11 @@ func Register(b Backend) {
 	backends[b.Kind()] = b
 }
 
-// Unavailable is the error of a kind of device that isn't there, or whose backend the
-// program doesn't import.
+// Unavailable is the error for a kind of device of which the machine has no usable
+// device, or whose backend the program doesn't import.
 type Unavailable struct {
 	Kind   Kind
-	Reason string
+	Reason string // why, in words for the user
 }
 
 // Error implements error.
@@ -63,27 +67,28 @@ func backend(k Kind) (Backend, error) {
 	return nil, Unavailable{k, absent(k)}
 }
 
-// Backends returns the kinds of devices that the program has backends for, whether or
-// not there are such devices, in the order of Kinds.
+// Backends returns the kinds of device for which the program has a backend, in the order
+// of Kinds. The machine need not have such devices.
 func Backends() []Kind {
 	backendsMu.RLock()
 	defer backendsMu.RUnlock()
 	return slices.DeleteFunc(slices.Clone(Kinds), func(k Kind) bool { return backends[k] == nil })
 }
 
-// bringers are the packages that bring the device and the op set of a kind into a
-// program that imports them.
-var bringers = map[Kind]string{
+// importPaths holds, for each kind that Leat has a backend for, the package that
+// registers both the device backend and the op set.
+var importPaths = map[Kind]string{
 	CPU:  "github.com/leat-dev/leat/kernels/cpu",
 	CUDA: "github.com/leat-dev/leat/backends/cuda",
 }
 
-// ImportPath returns the path of the package which a program imports for its effect
-// to have devices of kind k and their op set. It is empty for a kind that Leat has no
-// backend for.
-func ImportPath(k Kind) string { return bringers[k] }
+// ImportPath returns the import path of the package that registers the devices of kind k
+// and their op set; a program imports it for that effect alone. It returns "" if Leat has
+// no backend for the kind.
+func ImportPath(k Kind) string { return importPaths[k] }
 
-// absent says why a program has no backend for a kind, and what to do about it.
+// absent returns the reason why a program has no backend for a kind, and what to do about
+// it.
 func absent(k Kind) string {
 	path := ImportPath(k)
 	switch {
@@ -95,8 +100,8 @@ func absent(k Kind) string {
 	return fmt.Sprintf("this program has no %s backend: it must import %q, and be built without the tag nogpu", k, path)
 }
 
-// Discover lists the devices that can be used, GPUs first, and for each kind that
-// has none, or not all that are there, the reason.
+// Discover returns the devices that can be used, in the order of Kinds: GPUs first. For
+// each kind of which no device, or not every device, can be used, missing has the reason.
 func Discover() (found []Info, missing []Unavailable) {
 	for _, k := range Kinds {
 		b, err := backend(k)

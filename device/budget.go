@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Budget is what a place of a device list may hold: a size, a share of the
-// device's free memory, or nothing said, which is the zero value.
+// Budget is how much of a device's memory a stage may use: a size in bytes, or a
+// percentage of the memory that is free. The zero value means that no budget was given.
 type Budget struct {
-	given   bool
-	percent bool
-	bytes   int64
-	share   int64 // instead, where percent is set: of the free memory, in 1/shareUnit
+	given    bool
+	percent  bool
+	bytes    int64 // if percent is false
+	fraction int64 // of the free memory if percent is true, in units of 1/fractionUnit
 }
 
-const shareUnit = 100 * 1_000_000 // six decimals of a percent
+const fractionUnit = 100 * 1_000_000 // a percentage has up to six decimals
 
-// ParseBudget reads a budget: a size as ParseSize reads it, or a percentage of
-// the free memory from 0% to 100%, with up to six decimals.
+// ParseBudget parses a budget: a size, as ParseSize reads it, or a percentage of the free
+// memory from 0% to 100%. Decimals of a percentage after the sixth are dropped.
 func ParseBudget(s string) (Budget, error) {
 	number, percent := strings.CutSuffix(s, "%")
 	if !percent {
@@ -30,19 +30,19 @@ func ParseBudget(s string) (Budget, error) {
 	if err != nil {
 		return Budget{}, fmt.Errorf("%.40q is not a percentage: %w", s, err)
 	}
-	share := whole(r, shareUnit/100)
-	if !share.IsInt64() || share.Int64() > shareUnit {
+	fraction := whole(r, fractionUnit/100)
+	if !fraction.IsInt64() || fraction.Int64() > fractionUnit {
 		return Budget{}, fmt.Errorf("%.40q is more than all of the free memory: use 0%% to 100%%", s)
 	}
-	return Budget{given: true, percent: true, share: share.Int64()}, nil
+	return Budget{given: true, percent: true, fraction: fraction.Int64()}, nil
 }
 
-// Given says whether a budget was stated.
+// Given reports whether b is a budget, and not the zero value.
 func (b Budget) Given() bool { return b.given }
 
-// Bytes returns the budget in bytes on a device with so much free memory, or -1
-// where none was given. A percentage of a free memory that isn't known (0 or
-// less) is an error.
+// Bytes returns the budget in bytes for a device with free bytes of free memory, or -1 if
+// no budget was given. A percentage is an error if free is not positive, which means that
+// the free memory is not known.
 func (b Budget) Bytes(free int64) (int64, error) {
 	switch {
 	case !b.given:
@@ -52,13 +52,13 @@ func (b Budget) Bytes(free int64) (int64, error) {
 	case free <= 0:
 		return 0, fmt.Errorf("a budget of %s, but the device's free memory isn't known: give a size", b)
 	}
-	hi, lo := bits.Mul64(uint64(free), uint64(b.share))
-	n, _ := bits.Div64(hi, lo, shareUnit) // at most free, since share ≤ shareUnit
+	hi, lo := bits.Mul64(uint64(free), uint64(b.fraction))
+	n, _ := bits.Div64(hi, lo, fractionUnit) // at most free, since fraction ≤ fractionUnit
 	return int64(n), nil
 }
 
-// String returns the budget as a list spells it, in bytes or per cent; "none"
-// where none was given.
+// String returns the budget as it is written in a device list, a number of bytes or a
+// percentage, or "none" if no budget was given.
 func (b Budget) String() string {
 	switch {
 	case !b.given:
@@ -66,5 +66,5 @@ func (b Budget) String() string {
 	case !b.percent:
 		return fmt.Sprint(b.bytes)
 	}
-	return new(big.Rat).SetFrac64(b.share, shareUnit/100).FloatString(6) + "%"
+	return new(big.Rat).SetFrac64(b.fraction, fractionUnit/100).FloatString(6) + "%"
 }

@@ -1,24 +1,23 @@
-// Package device is what a stage can run on: a group of CPU cores, or a GPU.
+// Package device defines what a stage runs on: a group of CPU cores, or a GPU.
 //
-// A [Device] owns memory and ordered queues. Work is enqueued on a [Queue] and
-// runs in order; an [Event] recorded on a queue says when the work before it is
-// done, and carries the error if it failed. Moving activations between two
-// devices is a [Transfer]. The arithmetic itself is not here: package kernels
-// puts its op set on top of a queue.
+// A [Device] owns memory and ordered queues. Work is enqueued on a [Queue] and runs in
+// order. An [Event] that is recorded on a queue is done when the work enqueued before it
+// is done, and carries the error of that work. A [Transfer] moves activations from one
+// device to another. Arithmetic is not part of this package: package kernels adds its op
+// set to a queue.
 //
-// Each backend is a sub-package of the same shape, which registers itself when
-// it is imported (device/cpu). Nothing of a vendor leaks out of its backend: what
-// others conclude about a device they conclude from its [Info], and what failed in a
-// driver is a [DriverError].
+// Each backend is a sub-package, such as device/cpu, that registers itself when it is
+// imported. Other packages depend on no vendor's interface: they choose by a device's
+// [Info], and a driver's failure reaches them as a [DriverError].
 package device
 
 import "context"
 
-// Kind is what drives a device. It is a run-time value: one pipeline may mix
-// kinds.
+// Kind is the programming interface through which a device is used. One pipeline may have
+// devices of several kinds.
 type Kind uint8
 
-// The kinds of device, each a value of its own.
+// The kinds of device. The zero Kind is none of them.
 const (
 	CPU Kind = iota + 1
 	CUDA
@@ -26,12 +25,13 @@ const (
 	Metal
 )
 
-// Kinds lists every kind, in the order in which "auto" prefers them.
+// Kinds lists every kind, in the order in which a device list's "auto" has them. It must
+// not be modified.
 var Kinds = []Kind{CUDA, ROCm, Metal, CPU}
 
 var kindNames = [...]string{CPU: "cpu", CUDA: "cuda", ROCm: "rocm", Metal: "metal"}
 
-// String returns the kind's name in device lists: cpu, cuda, rocm or metal.
+// String returns the kind's name in device lists: "cpu", "cuda", "rocm" or "metal".
 func (k Kind) String() string {
 	if int(k) < len(kindNames) && kindNames[k] != "" {
 		return kindNames[k]
@@ -39,35 +39,35 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// Info describes a device without opening it.
+// Info describes a device. It is available without opening the device. Its slices must
+// not be modified.
 type Info struct {
 	Name        string // as in device lists and output: "cuda:0", "cpu:0-1"
 	Kind        Kind
-	Description string   // the maker's name of it
-	Memory      int64    // bytes in all
-	Free        int64    // bytes free when it was looked at
-	Cores       []int    // of a CPU device: the system's numbers of its cores
-	SIMD        string   // of a CPU device: the level its kernels use, such as "avx512-vnni"
-	Peers       []string // of a GPU: the names of those it copies to and from directly
-	Rates       Rates    // how fast it is, where package internal/calibrate has measured that
+	Description string   // the manufacturer's name for the device, and further details
+	Memory      int64    // bytes of memory in total; 0 if not known
+	Free        int64    // bytes free at the time of the query; 0 if not known
+	Cores       []int    // CPU devices: the operating system's numbers of the cores
+	SIMD        string   // CPU devices: the SIMD level of the kernels, such as "avx512-vnni"
+	Peers       []string // GPUs: the names of the GPUs to and from which it copies directly
+	Rates       Rates    // the measured speed; the zero value if it was not measured
 
-	// HostMemory says that the device has its buffers in the host's memory:
-	// Buffer.Bytes is the memory itself until Free, and all such devices share
-	// one physical memory, in which each reads what another has written where
-	// that lies. A device without it has a memory of its own, which the host
-	// reaches by Upload and Download alone.
+	// HostMemory reports whether the device's buffers are in the host's memory. If so,
+	// Buffer.Bytes is the buffer's memory until Free, all such devices use one physical
+	// memory, and each can read another's buffers in place. If not, the device has a
+	// memory of its own, and the host reads and writes it with Upload and Download only.
 	HostMemory bool
 
-	// Imagined says that the device isn't there: it is one of WhatIf's, for
-	// plans. It can't be opened, and nothing about it was measured.
+	// Imagined reports whether the device is one of WhatIf's: one that need not exist,
+	// for use in plans. Such a device can't be opened, and nothing about it is measured.
 	Imagined bool
 }
 
-// hostMemory is what plans call the memory of the devices with HostMemory.
+// hostMemory is the name of the memory of all devices with HostMemory.
 const hostMemory = "the host's memory"
 
-// MemoryName names the physical memory that the device's buffers take, for people:
-// devices for which it is the same share the bytes that are free.
+// MemoryName returns a name, for people, of the physical memory that holds the device's
+// buffers. Devices with the same MemoryName allocate from the same free memory.
 func (i Info) MemoryName() string {
 	if i.HostMemory {
 		return hostMemory
@@ -75,97 +75,105 @@ func (i Info) MemoryName() string {
 	return i.Name
 }
 
-// SharesMemory says that the device reads what the other one has written where it lies,
-// and the other way round: no activations are copied between them.
+// SharesMemory reports whether the two devices use the same physical memory, so that each
+// reads the other's buffers in place and no activations are copied between them.
 func (i Info) SharesMemory(other Info) bool { return i.MemoryName() == other.MemoryName() }
 
-// Rates is how fast a device is, all of it together. The zero value says that
-// nobody has measured it.
+// Rates is the measured speed of a whole device, with all of its cores. The zero value
+// means that it was not measured.
 type Rates struct {
-	Memory  float64 // bytes of weights that a product of one row reads a second
-	Float   float64 // multiply-adds a second of a product of many rows with F32, F16 or BF16 weights
+	Memory  float64 // bytes of weights per second, in a matrix product with one row
+	Float   float64 // multiply-adds per second, in a product of many rows with F32, F16 or BF16 weights
 	Integer float64 // the same with quantized weights, measured with Q8_0
 }
 
 // Device is an open device. Its methods may be called from any goroutine.
 type Device interface {
+	// Info describes the device.
 	Info() Info
 
-	// Alloc returns a buffer of at least bytes bytes, zeroed, aligned to 64.
-	// It fails with an error that says how much was asked and how much the
-	// device holds.
+	// Alloc returns a zeroed buffer of at least the given number of bytes, aligned to 64
+	// bytes. If it fails, the error says how much was asked for and how much the device
+	// has allocated already.
 	Alloc(bytes int64) (Buffer, error)
 
-	// Allocated returns the bytes that the buffers not yet freed hold.
+	// Allocated returns the total size in bytes of the buffers not yet freed.
 	Allocated() int64
 
-	// NewQueue returns a queue of its own order. Queues of one device share
-	// its compute.
+	// NewQueue returns a new queue. Work on different queues of a device runs in no
+	// particular order, and uses the same processors.
 	NewQueue() (Queue, error)
 
-	// Close frees what the device holds. Its queues must be closed before.
+	// Close releases the device's resources. Its queues must have been closed.
 	Close() error
 }
 
-// Buffer is memory on a device.
+// Buffer is a block of memory on a device. Its methods may be called from any goroutine.
 type Buffer interface {
+	// Device returns the device that allocated the buffer.
 	Device() Device
+
+	// Size returns the buffer's size in bytes.
 	Size() int64
 
-	// Bytes is the memory itself on a device with HostMemory, else nil. It is
-	// valid until Free.
+	// Bytes returns the buffer's memory, valid until Free, if the device has HostMemory,
+	// and nil otherwise.
 	Bytes() []byte
 
-	// Free gives the memory back. The caller sees to it that no queue still
-	// works on it. A second Free does nothing.
+	// Free releases the memory. The caller must ensure that no queue still reads or
+	// writes it. Further calls have no effect.
 	Free() error
 }
 
-// Queue runs what is enqueued on it in order. It belongs to one goroutine at a
-// time.
+// Queue runs the operations enqueued on it in order. It may be used by only one goroutine
+// at a time.
 //
-// An operation that fails doesn't return its error: the queue keeps the first
-// one, skips what follows, and hands it over at the next Record, to whoever
-// waits for that event. After that it is as new.
+// An operation does not return its error. The queue keeps the first error and skips the
+// operations that follow. The next Record moves that error to its event, whose Wait
+// returns it, and clears the queue's.
 type Queue interface {
+	// Device returns the device whose queue it is.
 	Device() Device
 
-	// Begin takes the device for the calling goroutine, until End. Operations
-	// are enqueued only in between. On a CPU it waits for the device's cores
-	// and moves the caller onto them; a GPU makes its context current.
+	// Begin reserves the device for the calling goroutine until End. Operations may be
+	// enqueued only between the two. On a CPU, Begin waits until the device's cores are
+	// not reserved by another queue, and moves the calling thread to them; on a GPU, it
+	// makes the device's context current.
 	Begin()
+
+	// End ends what Begin began.
 	End()
 
-	// Upload copies src to dst at offset. The queue may read src until an
-	// event recorded afterwards is done.
+	// Upload copies src to dst, from byte offset on. The caller must not modify src until
+	// an event recorded afterwards is done.
 	Upload(dst Buffer, offset int64, src []byte)
 
-	// Download copies len(dst) bytes of src from offset to dst. They are
-	// there when an event recorded afterwards is done.
+	// Download copies len(dst) bytes of src, from byte offset on, to dst. The caller must
+	// not use dst until an event recorded afterwards is done.
 	Download(dst []byte, src Buffer, offset int64)
 
-	// After makes what is enqueued from now on run after e, which may belong
-	// to another queue, of another device and kind.
+	// After makes the operations enqueued from now on wait for e, which may be an event
+	// of any queue of any device.
 	After(e Event)
 
-	// NewEvent returns an event that is done already.
+	// NewEvent returns an event for use with Record. Until it is recorded it is done.
 	NewEvent() (Event, error)
 
-	// Record re-arms e, made by this queue's NewEvent: it is done, with the
-	// queue's error, when all that was enqueued so far is.
+	// Record resets e, which this queue's NewEvent must have made. It is done, with the
+	// queue's error, when all operations enqueued before are done.
 	Record(e Event)
 
-	// Err returns the queue's error so far, where it is known already. Nil says
-	// nothing about work that still runs.
+	// Err returns the queue's error, if it is known already. A nil result says nothing
+	// about operations that still run.
 	Err() error
 
-	// Close waits for what was enqueued and frees the queue.
+	// Close waits for the operations enqueued and releases the queue.
 	Close() error
 }
 
-// Event marks a point in a queue.
+// Event marks a point in a queue. Its methods may be called from any goroutine.
 type Event interface {
-	// Wait blocks until the work before the event is done and returns the
-	// first error of that work, or ctx's error if that comes first.
+	// Wait blocks until the operations before the event are done, and returns their first
+	// error. If ctx ends before, it returns ctx's error.
 	Wait(ctx context.Context) error
 }

@@ -2,32 +2,33 @@ package device
 
 import "errors"
 
-// What a *DriverError may be, for errors.Is.
+// Errors that a *DriverError may match with errors.Is.
 var (
-	// ErrOutOfMemory is that of a GPU, or of the host's memory that a driver
-	// would have to keep in place.
+	// ErrOutOfMemory means that there was not enough memory on the GPU, or not enough
+	// page-locked memory on the host.
 	ErrOutOfMemory = errors.New("out of memory")
 
-	// ErrLost is an error after which nothing works on the GPU any more until
-	// the device is closed, or the process has ended.
+	// ErrLost means that the GPU can't be used until its device is closed and opened
+	// again or, for some errors, until the process has ended.
 	ErrLost = errors.New("the GPU is lost")
 )
 
-// DriverError is a call of a GPU's driver that failed, or failed work that the call was
-// the first to tell of.
+// DriverError reports that a call to a GPU's driver failed, or that the call returned the
+// error of work enqueued earlier.
 type DriverError struct {
-	Device  string // "cuda:1"; empty where the call is of none
-	Call    string // as the driver's documentation has it: "cuMemAlloc"
-	Code    int    // the driver's number of the error
-	Name    string // the driver's name of it: "CUDA_ERROR_OUT_OF_MEMORY"
-	Message string // the driver's words: "out of memory"
-	Detail  string // what else there is to say: sizes, the compiler's log; may be empty
+	Device  string // the device's name, such as "cuda:1"; empty if the call concerns no device
+	Call    string // the function, as in the driver's documentation: "cuMemAlloc"
+	Code    int    // the driver's error number
+	Name    string // the driver's name for the error: "CUDA_ERROR_OUT_OF_MEMORY"
+	Message string // the driver's description: "out of memory"
+	Detail  string // further details, such as sizes or the compiler's log; may be empty
 
-	OutOfMemory bool // it is ErrOutOfMemory
-	Lost        bool // it is ErrLost
+	OutOfMemory bool // whether the error matches ErrOutOfMemory
+	Lost        bool // whether the error matches ErrLost
 }
 
-// Error is like "cuda:1: cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (out of memory): …".
+// Error returns text such as
+// "cuda:1: cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (out of memory): …".
 func (e *DriverError) Error() string {
 	s := e.Call + ": " + e.Name
 	if e.Device != "" {
@@ -42,7 +43,7 @@ func (e *DriverError) Error() string {
 	return s
 }
 
-// Is says whether the error is ErrOutOfMemory or ErrLost.
+// Is reports whether target is ErrOutOfMemory or ErrLost and the error is that one.
 func (e *DriverError) Is(target error) bool {
 	return e.OutOfMemory && target == ErrOutOfMemory || e.Lost && target == ErrLost
 }

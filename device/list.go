@@ -9,31 +9,32 @@ import (
 	"strings"
 )
 
-// Auto is the name that stands for every GPU that is there, then the CPU.
+// Auto is the name, in a device list, of all GPUs that can be used and the CPU, in this
+// order.
 const Auto = "auto"
 
-// Choice is one entry of a device list as it is written.
+// Choice is one entry of a parsed device list. It need not name devices that exist.
 type Choice struct {
-	Name   string  // of a device, or of several: "cuda:0", "cpu/2", "auto"
-	Budget Budget  // what a stage there may hold
-	Speed  float64 // relative to the list's others; 0: not given
+	Name   string  // the name of one device or of several: "cuda:0", "cpu/2", "auto"
+	Budget Budget  // the memory that a stage on each of them may use
+	Speed  float64 // relative to the other entries; 0 if not given
 
-	Also []Choice // of an entry A|B: what follows the first
+	Also []Choice // in an entry A|B, the choices after the first
 }
 
-// Place is where a stage may stand: on one device, or with a replica on each of
-// several, which are of one kind and one SIMD level.
+// Place is one position for a stage in a device list: a device or, if the stage has
+// replicas, several devices of one kind and one SIMD level.
 type Place struct {
-	Info   Info
-	Budget int64   // bytes that the stage may hold; negative: none was given
-	Speed  float64 // relative to the list's others; 0: not given
+	Info   Info    // the device, or that of the first replica
+	Budget int64   // bytes of memory that the stage may use; negative if not given
+	Speed  float64 // relative to the other places; 0 if not given
 
-	Guessed bool // nobody gave the speed: it is WhatIf's guess
+	Guessed bool // whether Speed is WhatIf's guess because the list gives none
 
-	Also []Place // where its other replicas stand
+	Also []Place // the places of the other replicas; these have no Also of their own
 }
 
-// String is the place as a device list has it: "cuda:0=1073741824@2|cuda:1".
+// String returns the place as an entry of a device list: "cuda:0=1073741824@2|cuda:1".
 func (p Place) String() string {
 	s := p.alone()
 	for _, also := range p.Also {
@@ -53,11 +54,11 @@ func (p Place) alone() string {
 	return s
 }
 
-// ListError says that a device list can't be understood, as opposed to a device
-// that isn't there.
+// ListError reports a device list that can't be parsed. The error for a device that does
+// not exist is of another type.
 type ListError struct {
 	Entry  string // the part of the list that is wrong
-	Reason string
+	Reason string // what is wrong with it, in words for the user
 }
 
 // Error implements error.
@@ -65,11 +66,11 @@ func (e *ListError) Error() string {
 	return fmt.Sprintf("device list entry %q: %s", e.Entry, e.Reason)
 }
 
-// ParseList reads a device list without looking at the machine: entries
-// separated by commas, each a name (cuda:0, cpu, cpu:0-3, cpu/2, auto), then in
-// either order =SIZE or =P%, its budget, and @X, its relative speed. A name may
-// stand more than once; each is a place of its own. An entry A|B is one place with
-// a replica on each. Whatever it can't understand is a *ListError.
+// ParseList parses a device list without looking for the devices. The list has entries
+// separated by commas. Each is a name (cuda:0, cpu, cpu:0-3, cpu/2, auto), followed by an
+// optional budget, =SIZE or =P%, and an optional relative speed, @X, in either order. The
+// same name may be in several entries; each entry is a place of its own. An entry A|B is
+// one place with a replica on each device. Any error is a *ListError.
 func ParseList(list string) ([]Choice, error) {
 	var choices []Choice
 	for entry := range strings.SplitSeq(list, ",") {
@@ -82,18 +83,18 @@ func ParseList(list string) ([]Choice, error) {
 	return choices, nil
 }
 
-// Resolve reads a device list as ParseList does and finds the devices that it
-// means, in forward order, without opening them. All devices of one entry get
-// its budget and speed: cpu/4=1GiB is four places of 1 GiB each. A percentage is
-// of the memory that is free now.
+// Resolve parses a device list as ParseList does and returns the places that it names, in
+// forward order, without opening the devices. Each device that an entry's name stands for
+// gets the entry's budget and speed: cpu/4=1GiB is four places of 1 GiB each. A percentage
+// is of the memory that is free at the time of the call.
 //
-// The devices of A|B must be of one kind, and of one SIMD level if they are CPUs,
-// for a result has the same bits within one kind only. The same device may stand
-// there twice: then the two replicas share it, with weights for each.
+// The devices of an entry A|B must be of one kind and, if they are CPUs, of one SIMD
+// level, because results are bit-identical only within a kind and a level. If the entry
+// has the same device twice, two replicas share the device, each with its own weights.
 //
-// threads is the most CPU threads that "cpu", "cpu/N" and "auto" may take in
-// all; 0: no limit. A list that can't be understood is a *ListError; a device
-// that isn't there is another error, with the reason that its backend gives.
+// A positive threads limits the CPU threads of "cpu", "cpu/N" and "auto" in total; 0
+// means no limit. A list that can't be parsed is a *ListError. If a device does not exist,
+// the error is of another type and has the backend's reason.
 func Resolve(list string, threads int) ([]Place, error) {
 	return placesOf(list, func(c Choice) ([]Place, error) {
 		infos, err := expand(c.Name, threads)
@@ -124,7 +125,8 @@ func expand(name string, threads int) ([]Info, error) {
 	return append(gpus, cpu...), err
 }
 
-// resolve asks the backend of a name which devices it stands for.
+// resolve returns the backend that a name belongs to, and the devices that the name stands
+// for.
 func resolve(name string, threads int) (Backend, []Info, error) {
 	kind, err := kindOf(name)
 	if err != nil {
@@ -184,8 +186,8 @@ func parseChoice(entry string) (Choice, *ListError) {
 	return c, nil
 }
 
-// kindOf returns the kind of a device's name, which is the kind alone, or
-// followed by ":" or "/" and something that the backend understands.
+// kindOf returns the kind of device that a name begins with. The name is the kind alone, or
+// the kind followed by ":" or "/" and a specification that the backend parses.
 func kindOf(name string) (Kind, error) {
 	end := strings.IndexAny(name, ":/")
 	if end < 0 {

@@ -7,84 +7,85 @@ import "time"
 type Programmable interface {
 	Device
 
-	// Load brings a program's image (PTX on CUDA) onto the device. The same
-	// image is loaded once and shared; it stays until the device is closed. The
-	// error has what the driver's compiler said.
+	// Load loads a program's image (PTX on CUDA) onto the device, where it remains until
+	// the device is closed. An image that is loaded already is not loaded again. The error
+	// includes the messages of the driver's compiler.
 	Load(image []byte) (Program, error)
 }
 
-// Program is code on one device.
+// Program is a compiled program that is loaded on a device.
 type Program interface {
-	// Function returns the entry point of that name, or an error that names it.
+	// Function returns the program's entry point with that name, or an error that names
+	// it.
 	Function(name string) (Function, error)
 }
 
-// Function is an entry point of a program, for queues of the program's device.
+// Function is an entry point of a program. It can be launched on the queues of the
+// program's device.
 type Function interface{ Name() string }
 
-// Grid is over how many threads a function is launched: X·Y·Z blocks of Threads
-// threads each.
+// Grid is the number of threads in a launch: X·Y·Z blocks of Threads threads each.
 type Grid struct{ X, Y, Z, Threads uint32 }
 
 // Launcher is a queue of a Programmable device.
 type Launcher interface {
 	Queue
 
-	// Launch enqueues f over a grid. params is f's one parameter, a struct as f
-	// has it; it is copied before Launch returns. A grid without blocks does
-	// nothing. Like any operation it needs Begin, is skipped on a queue that
-	// failed, and leaves its error to the queue. It allocates nothing.
+	// Launch enqueues a run of f over a grid. params is the memory of f's only parameter,
+	// a struct; Launch copies it before it returns. A grid without blocks has no effect.
+	// Like every operation, Launch must be called after Begin, is skipped if the queue has
+	// an error, and reports its error through the queue. It does not allocate.
 	Launch(f Function, g Grid, params []byte)
 
-	// Fail makes err the queue's error, unless it has one.
+	// Fail makes err the queue's error, unless the queue already has one.
 	Fail(err error)
 
-	// Failed says that the queue has an error that is known already, so that
-	// operations are skipped.
+	// Failed reports whether the queue is known to have an error, so that operations are
+	// skipped.
 	Failed() bool
 
-	// Status is the device address of StatusWords 32-bit words that functions
-	// may write, zeros otherwise. Record hands what they hold to the event and
-	// makes them zeros again, in the queue's order.
+	// Status returns the device address of StatusWords 32-bit words in which functions
+	// report errors. Each word is zero until a function writes it. In the queue's order,
+	// Record copies the words to its event and resets them to zero.
 	Status() uint64
 
-	// Explain sets what turns a status that isn't all zeros into the error of
-	// the event that it was handed to.
+	// Explain sets the function that makes an event's error from its status words. It is
+	// called only if some word is not zero.
 	Explain(func(status [StatusWords]uint32) error)
 }
 
-// StatusWords is how many 32-bit words a Launcher's status has.
+// StatusWords is the number of 32-bit words in a Launcher's status.
 const StatusWords = 8
 
 // Addressable is implemented by the buffers of a Programmable device.
 type Addressable interface {
 	Buffer
 
-	// Address is the device's own address of the buffer's first byte, 0 once it
-	// is freed. Launch takes it in its parameters.
+	// Address returns the address of the buffer's first byte in the device's address
+	// space, for use in Launch's parameters. It is 0 after Free.
 	Address() uint64
 }
 
-// Pinner is implemented by a device that has host memory which its queues copy
-// to and from while the host goes on. Without it a Download may block.
+// Pinner is implemented by a device that can allocate page-locked ("pinned") host memory,
+// to and from which its queues copy asynchronously. With other host memory, a Download may
+// block until the copy is done.
 type Pinner interface {
-	// AllocHost returns a zeroed buffer of host memory: Bytes is never nil
-	// before Free. It doesn't count as Allocated.
+	// AllocHost returns a zeroed buffer of page-locked host memory, whose Bytes is not
+	// nil before Free. Allocated doesn't count it.
 	AllocHost(bytes int64) (Buffer, error)
 }
 
-// Copier is implemented by a device that copies beside what it computes.
+// Copier is implemented by a device that copies while it computes.
 type Copier interface {
-	// NewCopyQueue returns a queue for Upload and Download alone. Its events
-	// say nothing about when its work began, which costs a little to know.
+	// NewCopyQueue returns a queue to be used for Upload and Download only. To save the
+	// cost of measuring, its events don't report when the work began.
 	NewCopyQueue() (Queue, error)
 }
 
-// Timed is implemented by events of a device that works by itself, beside the
-// host.
+// Timed is implemented by the events of a device that works asynchronously to the host.
 type Timed interface {
-	// Span returns from when until when the device worked on what was enqueued
-	// between the queue's latest Begin and the event's Record, by the host's clock,
-	// as nearly as the host can tell. It may be called once Wait has returned.
+	// Span returns the time, by the host's clock, during which the device worked on the
+	// operations enqueued between the queue's latest Begin and the event's Record. It is
+	// as exact as the host can observe, and may be called after Wait has returned.
 	Span() (began, ended time.Time)
 }

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// replicas stands between the devices of an entry.
+// replicas separates the devices of one entry of a device list.
 const replicas = "|"
 
-// Each returns where the replicas stand, one by one.
+// Each returns one place for each replica, none of which has an Also.
 func (p Place) Each() []Place {
 	also := p.Also
 	p.Also = nil
 	return append([]Place{p}, also...)
 }
 
-// Name is the names of its devices: "cuda:0", or "cuda:0|cuda:1".
+// Name returns the names of the place's devices: "cuda:0", or "cuda:0|cuda:1".
 func (p Place) Name() string {
 	name := p.Info.Name
 	for _, also := range p.Also {
@@ -24,7 +24,7 @@ func (p Place) Name() string {
 	return name
 }
 
-// parseEntry reads an entry of a list.
+// parseEntry parses one entry of a device list.
 func parseEntry(entry string) (Choice, error) {
 	var c Choice
 	var first Kind
@@ -40,7 +40,7 @@ func parseEntry(entry string) (Choice, error) {
 			c, first = one, kind
 			continue
 		case c.Name == Auto || one.Name == Auto:
-			return Choice{}, &ListError{entry, "auto stands for any number of devices: a replica has one, so name each"}
+			return Choice{}, &ListError{entry, "auto stands for any number of devices, but a replica has one: name each device"}
 		case kind != first:
 			return Choice{}, &ListError{entry, fmt.Sprintf("%s and %s are of different kinds: replicas must give the same bits, and do so within one kind only; separate them by a comma", c.Name, one.Name)}
 		}
@@ -49,7 +49,7 @@ func parseEntry(entry string) (Choice, error) {
 	return c, nil
 }
 
-// entry is about what the list has for the choice.
+// entry returns the entry's names as the list has them, without budgets and speeds.
 func (c Choice) entry() string {
 	name := c.Name
 	for _, also := range c.Also {
@@ -58,8 +58,8 @@ func (c Choice) entry() string {
 	return name
 }
 
-// placesOf returns the places of a list. find returns those of one choice, which
-// has no others beside it.
+// placesOf returns the places that a device list names. It calls find for each choice,
+// with Also left out, to get the places of that choice alone.
 func placesOf(list string, find func(Choice) ([]Place, error)) ([]Place, error) {
 	choices, err := ParseList(list)
 	if err != nil {
@@ -80,7 +80,7 @@ func placesOf(list string, find func(Choice) ([]Place, error)) ([]Place, error) 
 	return places, nil
 }
 
-// replicated returns the one place of an entry A|B.
+// replicated returns the single place of an entry A|B.
 func replicated(c Choice, find func(Choice) ([]Place, error)) ([]Place, error) {
 	var place Place
 	for i, part := range append([]Choice{c}, c.Also...) {
@@ -89,7 +89,7 @@ func replicated(c Choice, find func(Choice) ([]Place, error)) ([]Place, error) {
 			return nil, err
 		}
 		if len(found) != 1 {
-			return nil, &ListError{c.entry(), fmt.Sprintf("%s stands for %d devices: a replica has one, so name each", part.Name, len(found))}
+			return nil, &ListError{c.entry(), fmt.Sprintf("%s stands for %d devices, but a replica has one: name each device", part.Name, len(found))}
 		}
 		if i == 0 {
 			place = found[0]

@@ -26,8 +26,8 @@ func TestReplicasAreOnePlace(t *testing.T) {
 
 func TestReplicasThatAreNone(t *testing.T) {
 	for list, want := range map[string]string{
-		"cpu/2|cpu:1":   `device list entry "cpu/2|cpu:1": cpu/2 stands for 2 devices: a replica has one, so name each`,
-		"cpu:1|cpu/2":   `device list entry "cpu:1|cpu/2": cpu/2 stands for 2 devices: a replica has one, so name each`,
+		"cpu/2|cpu:1":   `device list entry "cpu/2|cpu:1": cpu/2 stands for 2 devices, but a replica has one: name each device`,
+		"cpu:1|cpu/2":   `device list entry "cpu:1|cpu/2": cpu/2 stands for 2 devices, but a replica has one: name each device`,
 		"cuda:x|cuda":   `device list entry "cuda:x": not a number`,
 		"metal|metal":   "device metal: no metal device: Leat has no metal backend yet",
 		"cuda:0|cuda:9": "device cuda:9: there are only 2",

@@ -6,14 +6,13 @@ import (
 	"sync"
 )
 
-// Set opens devices by name, each once, and shares them among all who ask, in
-// the whole process: two stages on "cpu:0-1", of one pipeline or of two, get one
-// device, and so share its memory and its cores.
+// Set opens devices by name. A device is opened once in the whole process: if two stages
+// name "cpu:0-1", in one pipeline or in two, both get the same Device, and so share its
+// memory and its cores.
 //
-// Who got a device from Open doesn't close it, and frees buffers and closes
-// queues before the set's Close. A device is closed with the last set that
-// opened it. The zero Set is empty and ready. Its methods may be called from any
-// goroutine.
+// A caller of Open must not close the device. Before the set is closed, the caller must
+// free its buffers and close its queues. A device is closed when the last set that opened
+// it is closed. The zero Set is ready to use. Its methods may be called from any goroutine.
 type Set struct {
 	mu     sync.Mutex
 	closed bool
@@ -21,20 +20,21 @@ type Set struct {
 	opened []string // the devices' own names, in order
 }
 
-// process has the devices that are open, for all sets.
+// process holds the devices that any set of this process has open.
 var process struct {
 	mu     sync.Mutex
-	byName map[string]*lease
+	byName map[string]*shared
 }
 
-// lease is a device and how many sets have it open.
-type lease struct {
+// shared is an open device and the number of sets that have it open.
+type shared struct {
 	Device
 	sets int
 }
 
-// Open returns the device of that name, opened at the first call. The name
-// stands for one device: Resolve's Info.Name, or another that means the same.
+// Open returns the device that name stands for, and opens it if it is not open. The name
+// must stand for exactly one device: it is the name in the device's Info, or another name
+// for the same device.
 func (s *Set) Open(name string) (Device, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,10 +51,10 @@ func (s *Set) Open(name string) (Device, error) {
 	if len(infos) != 1 {
 		return nil, fmt.Errorf("device %s: the name stands for %d devices: open one of them", name, len(infos))
 	}
-	own := infos[0].Name // where the name asked for is another for the same device
+	own := infos[0].Name // may differ from name, which can be another name for the device
 	d, ok := s.byName[own]
 	if !ok {
-		if d, err = rent(b, own); err != nil {
+		if d, err = acquire(b, own); err != nil {
 			return nil, fmt.Errorf("device %s: %w", name, err)
 		}
 		s.opened = append(s.opened, own)
@@ -66,57 +66,59 @@ func (s *Set) Open(name string) (Device, error) {
 	return d, nil
 }
 
-// Close closes the devices that no other set has open, last opened first, and
-// returns their errors joined. A second Close does nothing.
+// Close closes the set's devices that no other set has open, in the reverse of the order
+// in which they were opened, and returns their errors joined. Further calls have no effect.
 func (s *Set) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var errs []error
 	for i := len(s.opened) - 1; i >= 0; i-- {
-		errs = append(errs, giveBack(s.opened[i]))
+		errs = append(errs, release(s.opened[i]))
 	}
 	s.closed, s.opened, s.byName = true, nil, nil
 	return errors.Join(errs...)
 }
 
-// rent returns the process's device of that name, opened if it isn't.
-func rent(b Backend, name string) (Device, error) {
+// acquire returns the process's device of that name for one more set, and opens it if no
+// set has it open.
+func acquire(b Backend, name string) (Device, error) {
 	process.mu.Lock()
 	defer process.mu.Unlock()
-	l := process.byName[name]
-	if l == nil {
-		d, err := b.Open(name)
+	d := process.byName[name]
+	if d == nil {
+		opened, err := b.Open(name)
 		if err != nil {
 			return nil, err
 		}
-		l = &lease{Device: d}
+		d = &shared{Device: opened}
 		if process.byName == nil {
-			process.byName = map[string]*lease{}
+			process.byName = map[string]*shared{}
 		}
-		process.byName[name] = l
+		process.byName[name] = d
 	}
-	l.sets++
-	return l.Device, nil
+	d.sets++
+	return d.Device, nil
 }
 
-func giveBack(name string) error {
+// release undoes one acquire, and closes the device if it was the last.
+func release(name string) error {
 	process.mu.Lock()
 	defer process.mu.Unlock()
-	l := process.byName[name]
-	if l.sets--; l.sets > 0 {
+	d := process.byName[name]
+	if d.sets--; d.sets > 0 {
 		return nil
 	}
 	delete(process.byName, name)
-	return l.Close()
+	return d.Close()
 }
 
-// InUse returns the bytes that the process holds on the device of that name,
-// as Resolve gives it, through all sets.
+// InUse returns the bytes that this process has allocated, through all sets, on the device
+// with that name, which must be the name in the device's Info.
 func InUse(name string) int64 {
 	process.mu.Lock()
 	defer process.mu.Unlock()
-	if l := process.byName[name]; l != nil {
-		return l.Allocated()
+	if d := process.byName[name]; d != nil {
+		return d.Allocated()
 	}
 	return 0
 }

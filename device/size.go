@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// ParseSize reads a size in bytes: a number and a unit of 1000s (KB, MB, GB,
-// TB, PB, EB) or of 1024s (KiB, MiB, …), as in 20GB, 512MiB, 1.5GiB; B or no
-// unit is bytes. Letters may be of either case, and a space may stand before the
-// unit. The number is read exactly, as a decimal; a fraction of a byte is
-// dropped.
+// ParseSize parses a size, such as 20GB, 512MiB or 1.5GiB, and returns it in bytes. The
+// unit is B or left out for bytes, a power of 1000 (KB, MB, GB, TB, PB, EB) or a power of
+// 1024 (KiB, MiB, GiB, TiB, PiB, EiB). Case doesn't matter, and spaces may precede the
+// unit. The number is an exact decimal; a fraction of a byte is dropped.
 func ParseSize(s string) (int64, error) {
 	number := strings.TrimRight(s, "bBkKmMgGtTpPeEiI")
 	unit, ok := unitBytes(s[len(number):])
@@ -23,17 +22,18 @@ func ParseSize(s string) (int64, error) {
 	}
 	n := whole(r, unit)
 	if !n.IsInt64() {
-		return 0, fmt.Errorf("the size %.40q is over the largest there is, 2^63-1 bytes", s)
+		return 0, fmt.Errorf("the size %.40q is larger than the maximum of 2^63-1 bytes", s)
 	}
 	return n.Int64(), nil
 }
 
-// FormatSize returns a size for people: "512 B", "9.8 GiB", with one decimal
-// and units of 1024s. ParseSize reads it, but the digits not shown are lost.
+// FormatSize returns a size in bytes in a form for people, with one decimal and a unit
+// that is a power of 1024: "512 B", "9.8 GiB". ParseSize can parse it, with the precision
+// of what is shown.
 func FormatSize(n int64) string {
 	if n < 0 {
 		if n = -n; n < 0 {
-			return "-8.0 EiB" // the one number whose negative isn't there
+			return "-8.0 EiB" // the minimum int64 has no positive counterpart
 		}
 		return "-" + FormatSize(n)
 	}
@@ -43,7 +43,7 @@ func FormatSize(n int64) string {
 	v := float64(n)
 	units := "KMGTPE"
 	i := -1
-	// Past x.95 one decimal would round up to 1024.0 of the smaller unit.
+	// From 1023.95 on, one decimal would round up to 1024.0, so use the next unit.
 	for v >= 1023.95 && i < len(units)-1 || i < 0 {
 		v /= 1024
 		i++
@@ -51,7 +51,7 @@ func FormatSize(n int64) string {
 	return fmt.Sprintf("%.1f %ciB", v, units[i])
 }
 
-// unitBytes returns how many bytes a unit is.
+// unitBytes returns the number of bytes in a unit, and false if there is no such unit.
 func unitBytes(unit string) (int64, bool) {
 	unit = strings.ToUpper(unit)
 	if unit == "" || unit == "B" {
@@ -76,9 +76,9 @@ func unitBytes(unit string) (int64, bool) {
 	return n, true
 }
 
-// decimal reads a number of digits with at most one point: no sign, no exponent.
+// decimal parses a decimal number: digits with at most one point, without sign or exponent.
 func decimal(s string) (*big.Rat, error) {
-	const longest = 40 // digits; more than any number that can be meant
+	const longest = 40 // characters; enough for every number in range
 	switch {
 	case s == "":
 		return nil, fmt.Errorf("there is no number")
@@ -94,7 +94,7 @@ func decimal(s string) (*big.Rat, error) {
 	return r, nil
 }
 
-// whole returns r·unit without its fraction.
+// whole returns r·unit, rounded towards zero.
 func whole(r *big.Rat, unit int64) *big.Int {
 	n := new(big.Int).Mul(r.Num(), big.NewInt(unit))
 	return n.Quo(n, r.Denom())

@@ -35,7 +35,7 @@ func TestParseSize(t *testing.T) {
 	} {
 		n, err := ParseSize(text)
 		if want == 0 && text != "0" {
-			require.ErrorContains(t, err, "over the largest", text)
+			require.ErrorContains(t, err, "larger than the maximum", text)
 			continue
 		}
 		require.NoError(t, err, text)
@@ -61,9 +61,9 @@ func TestParseSizeErrors(t *testing.T) {
 		"20QiB":                    "the unit may be",
 		"NaN":                      "not a number",
 		"1_000":                    "not a number",
-		"9223372036854775808":      "over the largest",
-		"8EiB":                     "over the largest",
-		"99999999999999999999EiB":  "over the largest",
+		"9223372036854775808":      "larger than the maximum",
+		"8EiB":                     "larger than the maximum",
+		"99999999999999999999EiB":  "larger than the maximum",
 		strings.Repeat("9", 1<<20): "not a number",
 		"1,5GiB":                   "not a number",
 	} {

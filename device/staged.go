@@ -6,27 +6,27 @@ import (
 	"fmt"
 )
 
-// pieceBytes is how much goes through a piece of host memory at once. What is larger
-// goes in turns through two pieces, so that one is filled while the other is emptied.
-// One copy of a MiB takes some ten times as long as enqueuing it.
+// pieceBytes is the size of a staging buffer. A transfer of more bytes alternates between
+// two such buffers, so that one is filled while the other is emptied. At 1 MiB, the copy
+// takes about ten times as long as enqueuing it.
 const pieceBytes = 1 << 20
 
-// staged carries activations through the host's memory: the sender downloads a piece,
-// the host copies it, the receiver uploads it. It joins devices of any two kinds, since
-// it asks no more of them than Device and Queue promise. A side whose buffers lie in
-// the host's memory has no courier: the host reads or writes them where they are.
+// staged moves activations through the host's memory: it downloads a piece from the sender,
+// copies it on the host, and uploads it to the receiver. It works between devices of any
+// two kinds, because it uses only the methods of Device and Queue. A side whose buffers are
+// in the host's memory has no courier: the host reads or writes those buffers in place.
 //
-// The host waits for ready and for the downloads; the uploads the receiving queue waits
-// for by itself.
+// The host waits for ready and for the downloads. For the uploads, the receiving queue
+// waits.
 type staged struct {
 	from, to Info
 	receiver Queue
-	down, up *courier // nil where that side's memory is the host's
-	asked    int64    // bytes of the Move under way whose download is enqueued
+	down, up *courier // nil if that side's memory is the host's
+	asked    int64    // bytes of the current Move whose download is enqueued
 }
 
-// newStaged makes the transfer from a device to a queue of another one, of which at
-// least one has a memory of its own.
+// newStaged returns a transfer from a device to a queue of another device. At least one of
+// the two devices must not have HostMemory.
 func newStaged(from Device, receiver Queue) (Transfer, error) {
 	t := &staged{from: from.Info(), to: receiver.Device().Info(), receiver: receiver}
 	var err error
@@ -43,9 +43,9 @@ func newStaged(from Device, receiver Queue) (Transfer, error) {
 	return t, nil
 }
 
-// Move waits for ready and for the downloads, whose errors it returns. An upload's
-// error is that of the receiving queue's next event, or of Move where its piece is
-// needed again.
+// Move waits for ready and for the downloads, and returns their errors. An upload's error
+// is returned by Move if its piece is needed again, and otherwise becomes that of the
+// receiving queue's next event.
 func (t *staged) Move(ctx context.Context, into, src Buffer, n int64, ready Event) (Buffer, error) {
 	if err := t.check(into, src, n); err != nil {
 		return nil, err
@@ -70,10 +70,10 @@ func (t *staged) Move(ctx context.Context, into, src Buffer, n int64, ready Even
 	return into, nil
 }
 
-// check says what is wrong with moving n bytes from src into a buffer.
+// check returns an error if n bytes can't be moved from src to into.
 func (t *staged) check(into, src Buffer, n int64) error {
 	if into == nil || src == nil {
-		return fmt.Errorf("moving %d bytes from %s to %s: to or from no buffer", n, t.from.Name, t.to.Name)
+		return fmt.Errorf("moving %d bytes from %s to %s: a buffer is nil", n, t.from.Name, t.to.Name)
 	}
 	if n < 0 || n > src.Size() || n > into.Size() {
 		return fmt.Errorf("moving %d bytes from a buffer of %d to one of %d", n, src.Size(), into.Size())
@@ -84,8 +84,8 @@ func (t *staged) check(into, src Buffer, n int64) error {
 	return belongs(into, &t.to, n)
 }
 
-// belongs says what is wrong with a buffer that must be of a device, or, where that
-// one's memory is the host's, in there.
+// belongs returns an error if b is not a buffer of the device or, for a device with
+// HostMemory, is not in the host's memory with at least n bytes.
 func belongs(b Buffer, d *Info, n int64) error {
 	switch {
 	case d.HostMemory && int64(len(b.Bytes())) < n:
@@ -96,7 +96,7 @@ func belongs(b Buffer, d *Info, n int64) error {
 	return nil
 }
 
-// carry brings a piece of the first n bytes, from offset at on, over to the receiver.
+// carry moves one piece, of the n bytes of a Move, from offset at on.
 func (t *staged) carry(ctx context.Context, into, src Buffer, at, n int64) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -108,14 +108,14 @@ func (t *staged) carry(ctx context.Context, into, src Buffer, at, n int64) error
 	return t.hand(ctx, into, at, part)
 }
 
-// fetch returns a piece of the first n bytes of src, from at on, once it is in the
-// host's memory. It is valid until the next fetch but one.
+// fetch returns the piece of src's first n bytes from offset at on, once it is in the
+// host's memory. The piece is valid until fetch is called for the second time after that.
 func (t *staged) fetch(src Buffer, at, n int64) ([]byte, error) {
 	if t.down == nil {
 		return src.Bytes()[at:min(at+pieceBytes, n)], nil
 	}
-	// Two pieces are on their way before the first is waited for. The first is asked
-	// for again only when whoever called has done with it.
+	// Enqueue the downloads of two pieces before waiting for the first. A staging buffer
+	// is used again only when the caller has finished with its former contents.
 	for ; t.asked < n && t.asked < at+2*pieceBytes; t.asked += pieceBytes {
 		p := t.down.piece(t.asked)
 		t.down.queue.Begin()
@@ -123,13 +123,13 @@ func (t *staged) fetch(src Buffer, at, n int64) ([]byte, error) {
 		t.down.queue.Record(p.copied)
 		t.down.queue.End()
 	}
-	// The copies wait for nothing but each other: ready is done. So this ends soon,
-	// and must, for nothing may still write to the piece when Move returns.
+	// Wait without ctx: nothing may still write to the piece when Move returns. The wait is
+	// short, because ready is done and so the copies wait only for one another.
 	p := t.down.piece(at)
 	return p.mem[:min(pieceBytes, n-at)], p.copied.Wait(context.Background())
 }
 
-// hand puts a piece where the receiver has it, at an offset of into.
+// hand copies a piece to the receiver's buffer, at an offset of into.
 func (t *staged) hand(ctx context.Context, into Buffer, at int64, part []byte) error {
 	if t.up == nil {
 		copy(into.Bytes()[at:], part)
@@ -150,23 +150,23 @@ func (t *staged) hand(ctx context.Context, into Buffer, at int64, part []byte) e
 // InPlace returns false.
 func (t *staged) InPlace() bool { return false }
 
-// Close waits for the copies under way. A second Close does nothing.
+// Close waits for the copies in progress. Further calls have no effect.
 func (t *staged) Close() error { return errors.Join(t.down.close(), t.up.close()) }
 
-// courier copies between a device and two pieces of host memory, on a queue of its own,
-// so that copies go on beside what the device computes. Its methods may be called on a
-// nil courier, which has nothing under way.
+// courier copies between a device and two staging buffers in host memory. It has a queue of
+// its own, so that the device computes while it copies. A nil courier has no copies in
+// progress; settle and close may be called on it.
 type courier struct {
 	queue  Queue
 	pieces [2]piece
-	turn   int // of which piece it is
-	used   int // pieces that the Move under way has taken
+	turn   int // the number of uploads so far; its lowest bit selects the next piece
+	used   int // how many of these uploads belong to the current Move
 }
 
-// piece is host memory, and the event that says when a copy to or from it is done.
+// piece is a staging buffer and the event of the latest copy to or from it.
 type piece struct {
 	mem    []byte
-	pinned Buffer // whose memory it is; nil where it is Go's
+	pinned Buffer // the buffer that mem is of; nil if mem is Go memory
 	copied Event
 }
 
@@ -206,11 +206,11 @@ func (c *courier) prepare(d Device) (err error) {
 	return nil
 }
 
-// piece is the one for the bytes from offset at on, where they are taken in order.
+// piece returns the staging buffer for the bytes from offset at on.
 func (c *courier) piece(at int64) *piece { return &c.pieces[at/pieceBytes%2] }
 
-// next returns the piece whose turn it is, once it is free, or the error of its last
-// copy, if that belonged to this Move, or ctx's.
+// next returns the next staging buffer for an upload, once its previous upload is done. It
+// returns that upload's error if it belonged to the current Move, or ctx's error.
 func (c *courier) next(ctx context.Context) (*piece, error) {
 	p := &c.pieces[c.turn%2]
 	if err := p.copied.Wait(ctx); err != nil {
@@ -220,14 +220,14 @@ func (c *courier) next(ctx context.Context) (*piece, error) {
 		if c.used >= len(c.pieces) {
 			return nil, err
 		}
-		// It is of an earlier Move, whose event had it.
+		// The error belongs to an earlier Move, whose event reported it.
 	}
 	c.turn++
 	c.used++
 	return p, nil
 }
 
-// follow makes a queue of the same device go on after the copies of this Move.
+// follow makes a queue of the same device wait for the uploads of the current Move.
 func (c *courier) follow(q Queue) {
 	q.Begin()
 	defer q.End()
@@ -236,18 +236,19 @@ func (c *courier) follow(q Queue) {
 	}
 }
 
-// settle waits for the copies under way, which wait for nothing but each other.
+// settle waits for the copies in progress. It takes no context, because they wait only for
+// one another.
 func (c *courier) settle() {
 	if c == nil {
 		return
 	}
 	for _, p := range c.pieces {
-		_ = p.copied.Wait(context.Background()) // an error before it tells more
+		_ = p.copied.Wait(context.Background()) // Move returns an earlier error
 	}
 }
 
-// close waits for the copies under way, whose errors were those of events, and frees
-// the pieces.
+// close waits for the copies in progress and frees the staging buffers. The errors of
+// copies were reported by their events.
 func (c *courier) close() error {
 	if c == nil || c.queue == nil {
 		return nil

@@ -199,9 +199,9 @@ func TestWhatCannotBeMoved(t *testing.T) {
 			require.EqualError(t, err, fmt.Sprintf("moving %d bytes from a buffer of 8 to one of 8", n))
 		}
 		_, err := c.transfer.Move(t.Context(), nil, c.src, 1, Done)
-		require.ErrorContains(t, err, "no buffer")
+		require.ErrorContains(t, err, "a buffer is nil")
 		_, err = c.transfer.Move(t.Context(), c.into, nil, 1, Done)
-		require.ErrorContains(t, err, "no buffer")
+		require.ErrorContains(t, err, "a buffer is nil")
 		stranger, err := newIsland("cuda:7", CUDA).Alloc(8)
 		require.NoError(t, err)
 		_, err = c.transfer.Move(t.Context(), stranger, c.src, 1, Done)

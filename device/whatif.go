@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// WhatIf reads a device list like Resolve, for a machine that isn't at hand:
-// nothing is looked for. A GPU is called "cuda:0" or the like; "cpu" is one
-// device, "cpu/N" are N, "cpu:0-3" has those cores. Each has what its budget says
-// as its memory, which may be left out; a percentage has nothing to be of. Each
-// has a speed, in CPU cores: where the list gives none, what GuessedSpeed says.
-// Whatever is wrong with the list is a *ListError.
+// WhatIf parses a device list for a plan on another machine, and returns places on devices
+// that need not exist: their Info has Imagined set. A GPU has a name such as "cuda:0";
+// "cpu" is one device, "cpu/N" is N devices, "cpu:0-3" is a device with those cores. A
+// device's budget, if given, becomes its memory; a percentage is an error, as there is no
+// free memory to relate it to. A place's Speed is in CPU cores: if the list doesn't give
+// it, it is a guess, such as GuessedSpeed's. Any error is a *ListError.
 func WhatIf(list string) ([]Place, error) {
 	return placesOf(list, func(c Choice) ([]Place, error) {
 		if c.Name == Auto {
-			return nil, &ListError{c.Name, "there is no machine to look at: name the devices"}
+			return nil, &ListError{c.Name, "the devices of an imagined machine can't be discovered: name each device"}
 		}
 		budget, err := c.Budget.Bytes(0)
 		if err != nil {
-			return nil, &ListError{c.Name, "a share of a memory that isn't there: give a size"}
+			return nil, &ListError{c.Name, "the free memory of an imagined device isn't known, so its budget can't be a percentage: give a size"}
 		}
 		kind, err := kindOf(c.Name)
 		if err != nil {
@@ -42,22 +42,22 @@ func WhatIf(list string) ([]Place, error) {
 	})
 }
 
-// guessedSpeeds is the memory rate of a common device of each kind, counted in
-// the 10 GB a second that one core of a CPU is taken to read: 500 GB/s, 400 GB/s
-// and 200 GB/s for a GPU, and 80 GB/s for a CPU with two channels of DDR5.
+// guessedSpeeds is the memory bandwidth of a common device of each kind, in units of 10
+// GB/s, the assumed bandwidth of one CPU core: 500 GB/s, 400 GB/s and 200 GB/s for the
+// GPUs, and 80 GB/s for a CPU with two channels of DDR5.
 var guessedSpeeds = map[Kind]float64{CUDA: 50, ROCm: 40, Metal: 20, CPU: imaginedCores}
 
 const (
-	imaginedCores = 8    // of an imagined "cpu", which doesn't say how many
-	mostImagined  = 4096 // cores, or devices that "cpu/N" makes
+	imaginedCores = 8    // of an imagined "cpu", whose name has no number of cores
+	mostImagined  = 4096 // the highest core or device number, and the most devices of "cpu/N"
 )
 
-// GuessedSpeed is how many CPU cores an imagined device of a kind is taken to be
-// worth where nobody says: no more than a guess, since the fastest of a kind may
-// be ten times as fast as the slowest.
+// GuessedSpeed returns the assumed speed, in CPU cores, of an imagined device of a kind
+// for which the device list gives no speed. It is only a guess: the fastest device of a
+// kind may be ten times as fast as the slowest.
 func GuessedSpeed(k Kind) float64 { return guessedSpeeds[k] }
 
-// imagine returns the devices that a name means, and the speed of each.
+// imagine returns the names of the devices that a name stands for, and the speed of each.
 func imagine(name string, kind Kind) (names []string, speed float64, err error) {
 	wrong := func(reason string) ([]string, float64, error) { return nil, 0, &ListError{name, reason} }
 	rest := strings.TrimPrefix(name, kind.String())
@@ -67,18 +67,18 @@ func imagine(name string, kind Kind) (names []string, speed float64, err error) 
 		return wrong(fmt.Sprintf("name one device, such as %s:0", kind))
 	case kind != CPU:
 		if _, ok := digits(spec); !ok {
-			return wrong(fmt.Sprintf("after the : stands a device's number, as in %s:0", kind))
+			return wrong(fmt.Sprintf("the colon must be followed by a device's number, as in %s:0", kind))
 		}
 	case numbered:
 		n, ok := coresIn(spec)
 		if !ok {
-			return wrong("after the : stand cores, as in cpu:1, cpu:0-3 or cpu:0+2-3, each once")
+			return wrong("the colon must be followed by cores, each named once, as in cpu:1, cpu:0-3 or cpu:0+2-3")
 		}
 		return []string{name}, float64(n), nil
 	case rest != "":
 		n, ok := digits(strings.TrimPrefix(rest, "/"))
 		if !ok || n < 1 {
-			return wrong(fmt.Sprintf("after the / stands a number of devices, from 1 to %d", mostImagined))
+			return wrong(fmt.Sprintf("the slash must be followed by the number of devices, from 1 to %d", mostImagined))
 		}
 		for i := range n {
 			names = append(names, fmt.Sprintf("%s:%d", kind, i))
@@ -88,7 +88,8 @@ func imagine(name string, kind Kind) (names []string, speed float64, err error) 
 	return []string{name}, GuessedSpeed(kind), nil
 }
 
-// coresIn counts the cores of a specification like 0+2-3.
+// coresIn returns the number of cores in a specification such as "0+2-3". It returns false
+// if the specification can't be parsed or has a core twice.
 func coresIn(spec string) (int, bool) {
 	seen := map[int]bool{}
 	for part := range strings.SplitSeq(spec, "+") {
@@ -111,7 +112,8 @@ func coresIn(spec string) (int, bool) {
 	return len(seen), true
 }
 
-// digits reads a whole number that may stand in the name of an imagined device.
+// digits parses a number in the name of an imagined device. It returns false if s is not a
+// decimal number of at most mostImagined.
 func digits(s string) (int, bool) {
 	n, err := strconv.ParseUint(s, 10, 16)
 	return int(n), err == nil && n <= mostImagined

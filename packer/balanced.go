@@ -5,30 +5,31 @@ import (
 	"math"
 )
 
-// Balanced cuts the entries into contiguous runs, at most one on each device, in
-// the order of the devices, so that the slowest run takes the least time. In a
-// pipeline that is full, that time is the interval between two batches. Load
-// defines the time of a run. A device may get no run.
+// Balanced divides the entries into contiguous runs, at most one on each device, in the order
+// of the devices, so that the time of the slowest run is minimal. In a pipeline that is full,
+// that time is the interval between two batches. Load defines the time of a run. A device
+// may get no run.
 //
-// Among cuts whose slowest runs are equal to within a billionth, Balanced prefers
-// the one with the fewest runs; then the one whose runs hold the fewest bytes in
-// all, as Load counts them; then the one with the least sum of squared times,
-// which is the most even one; and then the one with the fewest entries on the last
-// device, on the last but one, and so on.
+// Of partitions whose slowest runs differ by less than a billionth, Balanced prefers the one
+// with the fewest runs; then the one whose runs have the fewest bytes in total, as counted by
+// Load; then the one with the least sum of squared times, which is the most even one; and
+// then the one with the fewest entries on the last device, on the one before the last, and so
+// on.
 //
-// Budgets and memories are kept as in FirstFit. If FirstFit finds a cut, then
-// Balanced finds one that is at least as fast.
+// Budgets and memories are respected as in FirstFit. If FirstFit finds a partition, Balanced
+// finds one that is at least as fast.
 //
-// The cut is the best one, with two exceptions. First, if a Memory binds, there
-// may be many ways to place the first entries on the first devices of which none
-// is both faster and smaller than another. The search keeps 32 of them; beyond
-// that the cut is the best that was found. Even so the slowest run is the fastest
-// possible if one Memory binds and no weights are tied there. Second, of more
-// than 256 entries the search considers only some of the places to cut, and then
-// refines those that it chose, so that its time grows linearly with the entries.
+// The partition is optimal, with two exceptions. First, if a Memory's budget limits the
+// runs, there may be many partitions of the first entries among the first devices of which
+// none is both faster and smaller than another. The search keeps 32 of them; if there are
+// more, the result is the best one found. Even so, the slowest run is the fastest possible if
+// only one Memory's budget limits the runs and no weights in it are shared. Second, with more
+// than 256 entries, the search considers only some of the positions at which runs may end,
+// and then refines those that it chose, so that its time grows linearly with the number of
+// entries.
 //
-// The runs are in order, none empty. If the entries don't fit, the error is that
-// of FirstFit, which wraps ErrNoFit.
+// The runs are in order, and none is empty. If the entries don't fit, the error is
+// FirstFit's, which wraps ErrNoFit.
 func Balanced(entries []Entry, devices []Device) ([]Run, error) {
 	runs, noFit := FirstFit(entries, devices)
 	if len(entries) == 0 || noFit != nil && !errors.Is(noFit, ErrNoFit) {
@@ -49,9 +50,9 @@ func Balanced(entries []Entry, devices []Device) ([]Run, error) {
 	return runs, nil
 }
 
-// Fits returns nil if there is a cut within the budgets and memories, and else the
-// error of FirstFit, which wraps ErrNoFit. It finds what Balanced finds, but
-// ignores times, and so takes a fraction of Balanced's time.
+// Fits returns nil if there is a partition within the budgets, and FirstFit's error, which
+// wraps ErrNoFit, otherwise. It succeeds whenever Balanced does but, as it ignores times, runs
+// in a fraction of Balanced's time.
 func Fits(entries []Entry, devices []Device) error {
 	_, noFit := FirstFit(entries, devices)
 	if noFit == nil || !errors.Is(noFit, ErrNoFit) {
@@ -68,12 +69,12 @@ func Fits(entries []Entry, devices []Device) error {
 	return err
 }
 
-// keeping returns the runs that find finds such that all memories are kept; nil if
-// it finds none.
+// keeping calls find repeatedly until it returns runs that are within the budgets of all
+// memories, and returns these runs. It returns nil if find does.
 //
-// A memory that doesn't bind only makes the search longer. So the search begins
-// with none of them and takes up one after another, as the cut that was found
-// turns out to exceed them.
+// Considering a memory makes the search slower, even if its budget does not limit the runs.
+// So the first search considers no memory, and each further one also considers the memory
+// whose budget the previous result exceeded.
 func keeping(entries []Entry, devices []Device, find func(*search) ([]Run, error)) ([]Run, error) {
 	s := newSearch(entries, devices)
 	for {
@@ -85,15 +86,15 @@ func keeping(entries []Entry, devices []Device, find func(*search) ([]Run, error
 		if err == nil {
 			return runs, nil
 		}
-		if broken := (*NoFitError)(nil); !errors.As(err, &broken) || !s.watch(broken.Memory) {
+		if broken := (*NoFitError)(nil); !errors.As(err, &broken) || !s.consider(broken.Memory) {
 			return nil, err
 		}
 	}
 }
 
-// best returns the best cut within the budgets and the watched memories, nil if
-// it finds none. If first isn't nil, it is a cut that fits, and best finds one that
-// is no slower.
+// best returns the best partition within the budgets of the devices and of the memories
+// considered, or nil if it finds none. If first is not nil, it must be a partition that fits,
+// and the result is at least as fast.
 func (s *search) best(first []Run) ([]Run, error) {
 	fast := first
 	if fast == nil {
@@ -102,9 +103,9 @@ func (s *search) best(first []Run) ([]Run, error) {
 			return nil, err
 		}
 	}
-	// The least time of the slowest run lies between s.least and what it takes in
-	// a cut that is known. It is quick to find whether there is any cut below a
-	// limit. If there is none, the shortest run that was too slow is the new lower
+	// The minimal time of the slowest run is between s.least and its time in the best
+	// partition known. Finding whether there is any partition within a limit is fast. If
+	// there is none, the time of the fastest run that exceeded the limit is the new lower
 	// bound.
 	known := s.slowest(fast)
 	for s.least < known {
@@ -118,9 +119,9 @@ func (s *search) best(first []Run) ([]Run, error) {
 		}
 		fast, known = runs, s.slowest(runs)
 	}
-	// The other criteria take a pass of their own: which of two beginnings is
-	// better, one with a faster slowest run or one with fewer runs, depends on
-	// what follows.
+	// The other criteria need a separate pass: whether a partition of the first entries
+	// with a faster slowest run is better than one with fewer runs depends on the
+	// remaining runs.
 	runs, _, err := s.cut(known*(1+noise), false)
 	if runs == nil {
 		runs = fast
@@ -128,14 +129,14 @@ func (s *search) best(first []Run) ([]Run, error) {
 	return runs, err
 }
 
-// noise is the relative difference up to which two times count as equal. The same
-// times added in another order differ in their last digits, and that must not
-// cost a device more.
+// noise is the relative difference below which two times are considered equal. Sums of the
+// same times in a different order differ in their last digits, which must not make the
+// result use one more device.
 const noise = 1e-9
 
-// between returns a limit from low to just below high. It halves the floating-point
-// numbers between the two rather than their distance, so that a search ends after
-// at most 64 halvings whatever the two are.
+// between returns a limit that is at least low and less than high, which must be positive. It
+// bisects the bit patterns of the floating-point numbers instead of their values, so that a
+// search ends after at most 64 steps for any two numbers.
 func between(low, high float64) float64 {
 	a, b := math.Float64bits(low), math.Float64bits(high)
 	return math.Float64frombits(a + (b-a)/2)

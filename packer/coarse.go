@@ -2,18 +2,18 @@ package packer
 
 import "slices"
 
-// mostCuts is how many places to cut a search considers at once: its time grows
-// with their square.
+// mostCuts is about how many cuts a search considers at once. Its time grows with the square
+// of the number.
 const mostCuts = 256
 
-// cuts are the places where a search may cut: numbers of entries, ascending, from
-// 0 to the number of all entries. The entries between two neighbouring places are
-// a group, which the search doesn't divide.
+// cuts are the positions at which a search may end a run: indices of entries, ascending, from
+// 0 to the number of entries. The entries between two consecutive cuts are a group, which the
+// search doesn't divide.
 type cuts []int
 
-// coarse returns the cuts to begin with: all, if they aren't too many, else some at
-// equal distances, with the first and the last entry in a group each, and those of
-// the given runs.
+// coarse returns the cuts of the first search. These are all positions if there are at most
+// mostCuts; otherwise they are some positions at equal distances, those that make the first
+// and the last entry a group each, and those of the given runs.
 func coarse(entries int, runs []Run) cuts {
 	c := cuts{0, 1, entries - 1, entries}
 	for i := range min(entries, mostCuts) + 1 {
@@ -25,9 +25,9 @@ func coarse(entries int, runs []Run) cuts {
 	return c.sorted()
 }
 
-// finer returns cuts around those of the given runs, which are among c: at smaller
-// distances, and no further away than the neighbours in c. It returns nil if c has
-// all of those already.
+// finer returns cuts for a search that refines the given runs, whose cuts must be in c. Around
+// each cut of the runs they are at smaller distances than in c, up to the adjacent cuts in c.
+// It returns nil if c has all of these positions already.
 func (c cuts) finer(runs []Run) cuts {
 	each := max(2, mostCuts/2/len(runs)) // on each side of a cut
 	f := cuts{0, c[len(c)-1]}
@@ -53,9 +53,10 @@ func (c cuts) sorted() cuts {
 	return slices.Compact(c)
 }
 
-// groups returns the groups as entries, and the devices for them. A group has the
-// sums of its entries' costs. If its entries have different shared weights, it
-// counts them as its own, and so at least as many bytes as there are.
+// groups returns the groups as entries, and devices whose Run functions accept groups. A
+// group's costs are the sums of its entries' costs. If a group's entries have different
+// shared weights, the sum counts some of these as not shared, so that it is never less than
+// the bytes needed.
 func (c cuts) groups(entries []Entry, devices []Device) ([]Entry, []Device) {
 	if len(c) == len(entries)+1 {
 		return entries, devices
@@ -85,7 +86,7 @@ func (c cuts) groups(entries []Entry, devices []Device) ([]Entry, []Device) {
 	return groups, grouped
 }
 
-// run returns the Run function of a device for groups.
+// run returns a device's Run function for groups, given the one for entries.
 func (c cuts) run(entries func(from, to int) int64) func(from, to int) int64 {
 	if entries == nil {
 		return nil
@@ -93,7 +94,7 @@ func (c cuts) run(entries func(from, to int) int64) func(from, to int) int64 {
 	return func(from, to int) int64 { return entries(c[from], c[to]) }
 }
 
-// plus returns the cost of two neighbouring entries together.
+// plus returns the cost of two consecutive entries together.
 func (c Cost) plus(next *Cost) Cost {
 	sum := Cost{
 		Weights: c.Weights + next.Weights,
@@ -114,7 +115,7 @@ func (c Cost) plus(next *Cost) Cost {
 	return sum
 }
 
-// to returns runs of groups as runs of entries.
+// to converts runs of groups to runs of entries.
 func (c cuts) to(runs []Run) []Run {
 	runs = slices.Clone(runs)
 	for i := range runs {
@@ -123,7 +124,7 @@ func (c cuts) to(runs []Run) []Run {
 	return runs
 }
 
-// from returns runs of entries, whose cuts are all among c, as runs of groups.
+// from converts runs of entries, whose cuts must all be in c, to runs of groups.
 func (c cuts) from(runs []Run) []Run {
 	runs = slices.Clone(runs)
 	for i := range runs {

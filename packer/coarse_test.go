@@ -132,7 +132,7 @@ func TestExcluded(t *testing.T) {
 	require.NoError(t, err)
 	assert.Zero(t, spill.Budget)
 	_, err = Excluded(entries, devices, 3)
-	assert.ErrorContains(t, err, "device 3 of 3")
+	assert.ErrorContains(t, err, "there is no device 3: there are 3 devices")
 	_, err = Excluded(entries, nil, 0)
 	assert.Error(t, err)
 }

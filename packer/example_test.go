@@ -7,7 +7,7 @@ import (
 )
 
 // Example places a model of an embedding, six blocks and a head on a fast GPU, a
-// slower one, and the CPU: first-fit fills the first, the other shares out.
+// slower one, and the CPU: FirstFit fills the first device, and Balanced distributes the entries.
 func Example() {
 	const MiB = 1 << 20
 	var entries []packer.Entry
@@ -53,7 +53,7 @@ func Example() {
 	// cuda:1: block 5 to output head, 180 MiB, 4 ms
 }
 
-// ExampleExplain says why each run ended where it did.
+// ExampleExplain prints why each run ended at its last entry.
 func ExampleExplain() {
 	block := packer.Cost{Weights: 300, State: 100, PerRow: 1}
 	entries := make([]packer.Entry, 5)

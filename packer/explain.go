@@ -5,40 +5,41 @@ import (
 	"slices"
 )
 
-// Report says what a placement takes, and what ended each run.
+// Report describes a placement: the memory and time of each run, and why the run ended.
 type Report struct {
-	Devices   []Use       // one a device, in their order
-	Memories  []MemoryUse // each that a device has, in the order of the devices
-	Round     float64     // seconds that a batch alone takes through all runs
-	Slowest   int         // the device whose run takes longest, the first of equals; -1: there are no runs
-	Crossings int         // how often a batch goes from one device to another; places of one name are one
+	Devices   []Use       // one for each device, in the same order
+	Memories  []MemoryUse // one for each Memory of the devices, in the order in which they appear
+	Round     float64     // seconds for one batch to pass through all runs
+	Slowest   int         // the index of the device whose run has the longest time, the first of equals; -1 if there are no runs
+	Crossings int         // how often a batch moves to a different device; consecutive runs on devices of the same Name count as one
 }
 
-// Use is what a placement takes of one device.
+// Use describes the run of one device in a placement.
 type Use struct {
-	Run     Run     // its entries; From and To are equal where it has none
-	Bytes   int64   // that the run holds, as Load counts them
-	Free    int64   // bytes left of its budget and its Memory, or of a replica's, whichever are least; -1: none has a limit
-	Seconds float64 // that a batch takes there
-	Share   float64 // Seconds of the Round, 0 to 1
+	Run     Run     // the entries; From and To are equal if the device has no run
+	Bytes   int64   // bytes of the run, as counted by Load
+	Free    int64   // bytes left in the budgets and memories of the device and its replicas, the minimum of them; -1 if none is limited
+	Seconds float64 // seconds for one batch
+	Share   float64 // Seconds as a fraction of the Round, from 0 to 1
 
-	// Spill says why the entry after Run didn't fit here beside the runs before.
-	// Nil: no entry follows, or it would have fitted, and another cut was faster.
+	// Spill is the reason why the entry after Run did not fit on the device, given the
+	// runs before. It is nil if no entry follows, or if the entry would have fitted but the
+	// placement put it elsewhere, for example because that is faster.
 	Spill *Spill
 }
 
-// MemoryUse is what all runs together take of one memory.
+// MemoryUse describes the use of one memory by all runs together.
 type MemoryUse struct {
 	Memory *Memory
-	Bytes  int64
-	Free   int64 // -1: it has no limit
+	Bytes  int64 // bytes used
+	Free   int64 // bytes left of the budget; -1 if it is unlimited
 }
 
-// Explain reports on a placement. The spills of one by FirstFit are the very
-// reasons why its cursor moved on.
+// Explain describes a placement. For a placement by FirstFit, each Spill is the reason why
+// FirstFit continued with the next device.
 //
-// The runs may exceed budgets, of which 0 bytes are free then: that is for Check
-// to judge. Runs that are malformed otherwise are an error, as Check's.
+// The runs may exceed budgets, in which case Free is 0; use Check to find out. If the runs
+// are wrong in another way, Explain returns the same error as Check.
 func Explain(entries []Entry, devices []Device, runs []Run) (Report, error) {
 	if err := validate(entries, devices); err != nil {
 		return Report{}, err
@@ -49,7 +50,7 @@ func Explain(entries []Entry, devices []Device, runs []Run) (Report, error) {
 	report := Report{Devices: make([]Use, len(devices)), Slowest: -1}
 	w := newWalk(entries, devices)
 	next, before := 0, -1
-	sizes := make([][]int64, len(devices)) // that the runs take on each replica
+	sizes := make([][]int64, len(devices)) // bytes of the run on each replica
 	for d := range devices {
 		r := Run{d, next, next}
 		if len(runs) > 0 && runs[0].Device == d {
@@ -93,22 +94,22 @@ func Explain(entries []Entry, devices []Device, runs []Run) (Report, error) {
 				use.Free = tighter(use.Free, report.Memories[m].Free)
 			}
 		}
-		if share := use.Seconds / report.Round; share > 0 { // not where nothing takes time, or all too much
+		if share := use.Seconds / report.Round; share > 0 { // false for NaN, if Round is 0 or infinite
 			use.Share = share
 		}
 	}
 	return report, nil
 }
 
-// Excluded says why a device can't hold any of the entries, as a run of one entry
-// and with no other run anywhere: it is the spill of the entry that is the fewest
-// bytes short. It is nil if the device can hold one, or there are no entries.
+// Excluded returns the reason why a device can't hold any of the entries, not even in a run of
+// a single entry and without other runs. The Spill is that of the entry for which the fewest
+// bytes are missing. It is nil if the device can hold some entry or there are no entries.
 func Excluded(entries []Entry, devices []Device, device int) (*Spill, error) {
 	if err := validate(entries, devices); err != nil {
 		return nil, err
 	}
 	if device < 0 || device >= len(devices) {
-		return nil, fmt.Errorf("device %d of %d", device, len(devices))
+		return nil, fmt.Errorf("there is no device %d: there are %d devices, numbered from 0", device, len(devices))
 	}
 	var least *Spill
 	w := newWalk(entries, devices)
@@ -125,8 +126,8 @@ func Excluded(entries []Entry, devices []Device, device int) (*Spill, error) {
 	return least, nil
 }
 
-// explain fills in what is known of a run beside the runs before it, and makes
-// it the walk's.
+// explain sets the fields of use that depend only on its run and the runs before, and makes
+// that run the walk's current run.
 func (w *walk) explain(use *Use) (err error) {
 	r := use.Run
 	if r.To < len(w.entries) {
@@ -144,7 +145,8 @@ func (w *walk) explain(use *Use) (err error) {
 	return err
 }
 
-// tighter is the less of two rests, of which -1 is no limit.
+// tighter returns the smaller of two amounts of free memory, either of which may be -1 for no
+// limit.
 func tighter(a, b int64) int64 {
 	if a < 0 || b >= 0 && b < a {
 		return b
@@ -152,7 +154,7 @@ func tighter(a, b int64) int64 {
 	return a
 }
 
-// left is what is free of a budget; -1: it is no limit.
+// left returns the bytes left of a budget, or -1 if the budget is unlimited.
 func left(budget, bytes int64) int64 {
 	if budget < 0 {
 		return -1

@@ -1,23 +1,23 @@
 package packer
 
-// FirstFit fills the devices one after another. It walks the entries in forward
-// order with a cursor on the devices that only moves forward: an entry goes to
-// the cursor's device if the run there fits with it, exactly or with room to
-// spare, else the cursor moves on. So each device gets one run at most, and what
-// follows an entry that came to the last device comes there too.
+// FirstFit fills the devices one after another. It assigns the entries in forward order. An
+// entry is assigned to the current device if the run there still fits with that entry;
+// otherwise the next device becomes the current one. So each device gets at most one run, and
+// FirstFit never returns to an earlier device.
 //
-// A run holds its device's Overhead, what its Run says, and the Weights and
-// State of its entries, Weights under one Shared name once. It must be within
-// the device's budget, and with the runs before it within their Memory's; the same
-// goes for its replicas. A device whose budget is 0 is passed over.
+// A run needs its device's Overhead, the bytes that the device's Run function returns, and
+// the Weights and State of its entries, where Weights with the same Shared name are counted
+// once. It must be within the device's budget and, together with the runs before it, within
+// the budget of the device's Memory. The same applies to each replica. A device whose budget
+// is 0 gets no run.
 //
-// Where no device has a Memory, and no longer run needs less, FirstFit finds a
-// cut within the budgets if there is one: a run never needs more for leaving its
-// first entries to an earlier device. Else Balanced may find one where FirstFit
-// doesn't.
+// If no device has a Memory, and a longer run never needs less memory, FirstFit finds a
+// partition within the budgets whenever there is one, because moving a run's first entries to
+// an earlier device never makes the run larger. Otherwise Balanced may find a partition when
+// FirstFit doesn't.
 //
-// The runs are in order, none empty. Entries that don't fit are a *NoFitError,
-// which wraps ErrNoFit. Times play no part.
+// The runs are in order, and none is empty. If the entries don't fit, the error is a
+// *NoFitError, which wraps ErrNoFit. FirstFit ignores times.
 func FirstFit(entries []Entry, devices []Device) ([]Run, error) {
 	if err := validate(entries, devices); err != nil {
 		return nil, err

@@ -5,18 +5,17 @@ import (
 	"math"
 )
 
-// Load returns what a run is for its device: the bytes it holds there, the
-// device's overhead included, and the seconds that a batch takes there.
+// Load returns the bytes that a run needs on its device, including the device's overhead, and
+// the seconds that it takes for one batch.
 //
-// The seconds are the Fixed and PerRow of each entry, and the Link of the device
-// for the OutBytes of the entry before the run, which are received. That is for
-// a batch of one row: for a typical batch of n rows, a caller makes PerRow and
-// OutBytes those of n rows beforehand. The model's first run receives nothing
-// that counts.
+// The seconds are the sum of each entry's Fixed and PerRow, and of the time to receive the
+// OutBytes of the entry before the run at the device's Link. They are for a batch of one row:
+// for batches of n rows, the caller multiplies PerRow and OutBytes by n beforehand. For the
+// model's first run, nothing is counted for receiving.
 //
-// The bytes are the run's by itself, in all replicas: where the same weights lie at
-// another place of the device too, each run counts them, and Explain says what
-// their Memory holds. The arguments are as Check accepts them.
+// The bytes are those of the run alone, summed over all replicas. If another run on the same
+// device uses the same weights, each run counts them; Explain reports what their Memory holds
+// in total. The arguments must be valid as defined by Check.
 func Load(entries []Entry, devices []Device, r Run) (bytes int64, seconds float64) {
 	l := newLoad(entries, devices)
 	l.set(r)
@@ -24,18 +23,18 @@ func Load(entries []Entry, devices []Device, r Run) (bytes int64, seconds float6
 	return sum(sizes), l.seconds
 }
 
-// load adds up a run entry by entry. All that this package knows of the bytes
-// and times of a run is here.
+// load computes the bytes and seconds of a run, entry by entry. It has all of this package's
+// knowledge of what a run needs.
 type load struct {
 	entries []Entry
 	devices []Device
 
-	replicas [][]Replica // of each device
-	size     []int64     // what sizes returns
+	replicas [][]Replica // for each device
+	size     []int64     // the result of sizes
 
-	Run
-	bytes   int64 // of the entries alone, in one replica
-	last    int64 // of those, what the last entry added
+	Run           // the current run
+	bytes   int64 // bytes of the entries alone, in one replica
+	last    int64 // the part of bytes that the last entry added
 	seconds float64
 	shared  map[string]int64 // bytes counted for each shared name
 }
@@ -48,7 +47,7 @@ func newLoad(entries []Entry, devices []Device) *load {
 	return l
 }
 
-// begin starts a run that has no entry yet.
+// begin makes a run without entries the current run.
 func (l *load) begin(device, from int) {
 	l.Run = Run{device, from, from}
 	l.bytes, l.last, l.seconds = 0, 0, 0
@@ -58,7 +57,7 @@ func (l *load) begin(device, from int) {
 	clear(l.shared)
 }
 
-// add gives the run its next entry.
+// add adds the next entry to the run.
 func (l *load) add() {
 	c := &l.entries[l.To].Costs[l.Device]
 	l.To++
@@ -72,7 +71,7 @@ func (l *load) add() {
 	l.seconds += c.Fixed + c.PerRow
 }
 
-// set makes it the load of r.
+// set makes r the current run.
 func (l *load) set(r Run) {
 	l.begin(r.Device, r.From)
 	for l.To < r.To {
@@ -80,8 +79,8 @@ func (l *load) set(r Run) {
 	}
 }
 
-// sizes returns the bytes that the run takes on each replica, all that it needs
-// besides its entries included. They are valid until the next call.
+// sizes returns the bytes that the run needs on each replica, including what it needs besides
+// its entries. The slice is valid until the next call.
 func (l *load) sizes() ([]int64, error) {
 	l.size = l.size[:0]
 	var wrong error
@@ -91,7 +90,7 @@ func (l *load) sizes() ([]int64, error) {
 		if r.Run != nil {
 			bytes := r.Run(l.From, l.To)
 			if bytes < 0 && wrong == nil {
-				wrong = fmt.Errorf("%s: a run of the entries %d to %d is said to need %d bytes besides them",
+				wrong = fmt.Errorf("%s: the Run function returned a negative size for a run of the entries %d to %d: %d bytes",
 					r.label(l.Device), l.From, l.To-1, bytes)
 			}
 			size = plus(size, max(0, bytes))
@@ -101,7 +100,8 @@ func (l *load) sizes() ([]int64, error) {
 	return l.size, wrong
 }
 
-// least is the bytes that the run takes in all replicas at least.
+// least returns a lower bound of the bytes that the run needs in all replicas, which doesn't
+// call the devices' Run functions.
 func (l *load) least() (bytes int64) {
 	for i := range l.replicas[l.Device] {
 		bytes = plus(bytes, plus(l.bytes, l.replicas[l.Device][i].Overhead))
@@ -109,7 +109,7 @@ func (l *load) least() (bytes int64) {
 	return bytes
 }
 
-// sum adds up sizes, and stays at the largest.
+// sum returns the sum of sizes, or MaxInt64 if the sum is larger.
 func sum(sizes []int64) (bytes int64) {
 	for _, s := range sizes {
 		bytes = plus(bytes, s)
@@ -117,7 +117,7 @@ func sum(sizes []int64) (bytes int64) {
 	return bytes
 }
 
-// plus adds sizes, and stays at the largest.
+// plus returns the sum of two sizes, or MaxInt64 if the sum is larger.
 func plus(a, b int64) int64 {
 	if b > math.MaxInt64-a {
 		return math.MaxInt64

@@ -2,39 +2,40 @@ package packer
 
 import "slices"
 
-// ledger knows the memories that devices share, and what a run takes there.
+// ledger computes what runs use of the memories that several devices have in common.
 //
-// What they hold at some moment is a vector: the bytes in each memory, then for
-// each tied weight, negative, those of them that lie there already. So of two
-// moments, one with less in every place leaves more room for whatever follows.
+// The use of the memories by some runs is a vector: first the bytes used in each memory, then,
+// for each tie, the negated bytes of its weights that are loaded already. So if each element
+// of one vector is at most that of another, the first leaves at least as much memory for any
+// runs that follow.
 type ledger struct {
 	memories []*Memory
-	of       [][]int     // the memory of each replica of a device, by its index; -1: none that is kept here
-	tied     map[tie]int // its place in the vector
+	of       [][]int     // for each device and replica, the index of its memory; -1 if not in memories
+	tied     map[tie]int // the index in the vector
 }
 
-// tie is weights that several places of one device may use, and hold once.
+// tie identifies shared weights that several runs on one device use and that are loaded once.
 type tie struct {
 	memory         *Memory
-	device, shared string
+	device, shared string // the device's name, and the name of the weights
 }
 
-// newLedger keeps the given memories: none of them is nil or there twice.
+// newLedger returns a ledger of the given memories, which must be distinct and not nil.
 func newLedger(entries []Entry, devices []Device, memories []*Memory) *ledger {
 	g := &ledger{memories: memories, of: make([][]int, len(devices)), tied: map[tie]int{}}
-	places := map[tie]int{} // without a shared name
+	positions := map[tie]int{} // how often a device appears; the keys have no shared name
 	for i := range devices {
 		for _, r := range devices[i].replicas() {
 			m := slices.Index(memories, r.Memory)
 			g.of[i] = append(g.of[i], m)
 			if m >= 0 && r.Name != "" {
-				places[tie{memory: r.Memory, device: r.Name}]++
+				positions[tie{memory: r.Memory, device: r.Name}]++
 			}
 		}
 	}
 	for i := range devices {
 		for _, r := range devices[i].replicas() {
-			if places[tie{memory: r.Memory, device: r.Name}] < 2 {
+			if positions[tie{memory: r.Memory, device: r.Name}] < 2 {
 				continue
 			}
 			for _, e := range entries {
@@ -48,8 +49,8 @@ func newLedger(entries []Entry, devices []Device, memories []*Memory) *ledger {
 	return g
 }
 
-// shared are the memories of the devices, each once.
-func shared(devices []Device) []*Memory {
+// memoriesOf returns the memories of the devices, each once.
+func memoriesOf(devices []Device) []*Memory {
 	var memories []*Memory
 	for i := range devices {
 		for _, r := range devices[i].replicas() {
@@ -61,11 +62,11 @@ func shared(devices []Device) []*Memory {
 	return memories
 }
 
-// empty is what the memories hold at first.
+// empty returns the vector of no runs.
 func (g *ledger) empty() []int64 { return make([]int64, len(g.memories)+len(g.tied)) }
 
-// with returns what they hold once l's run is there too, which takes these bytes
-// in each of its replicas. The answer is in dst's memory.
+// with returns the vector held plus l's run, whose bytes on each replica are sizes. It uses
+// dst's memory for the result.
 func (g *ledger) with(dst, held []int64, l *load, sizes []int64) []int64 {
 	dst = append(dst[:0], held...)
 	for i, bytes := range sizes {
@@ -86,7 +87,7 @@ func (g *ledger) with(dst, held []int64, l *load, sizes []int64) []int64 {
 	return dst
 }
 
-// within says whether each memory is within its budget.
+// within reports whether the vector is within each memory's budget.
 func (g *ledger) within(held []int64) bool {
 	for i, m := range g.memories {
 		if m.Budget >= 0 && held[i] > m.Budget {

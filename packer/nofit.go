@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// ErrNoFit says that the entries don't fit the budgets.
+// ErrNoFit means that the entries don't fit within the budgets.
 var ErrNoFit = errors.New("the model doesn't fit")
 
-// NoFitError says where a placement ended without room: on the last device that
-// takes anything. It wraps ErrNoFit.
+// NoFitError reports that the entries don't fit. It wraps ErrNoFit. From FirstFit, it is about
+// the last device with a budget other than 0, where the remaining entries did not fit.
 type NoFitError struct {
-	Spill          // what had no room there
-	Rest   int     // how many entries follow that one
-	InAll  int64   // bytes that are short with all of those on that device too, at least Spill's
-	Before []Spill // what ended the run on each device before, in order
+	Spill          // the entry that did not fit on that device, and why
+	Rest   int     // the number of entries after that one
+	InAll  int64   // bytes missing to hold that entry and all after it on the device; at least Spill.Short
+	Before []Spill // why the run ended on each device before, in order
 }
 
-// Error implements error, in plain bytes.
+// Error implements error. Sizes are numbers of bytes.
 func (e *NoFitError) Error() string {
 	return ErrNoFit.Error() + ": " + e.Describe(func(bytes int64) string { return fmt.Sprintf("%d bytes", bytes) })
 }
@@ -26,8 +26,8 @@ func (e *NoFitError) Error() string {
 // Unwrap returns ErrNoFit.
 func (e *NoFitError) Unwrap() error { return ErrNoFit }
 
-// Describe is the error in one line, without ErrNoFit's words, with sizes as
-// size writes them.
+// Describe returns the error's text on one line, without that of ErrNoFit. The function size
+// formats sizes in bytes.
 func (e *NoFitError) Describe(size func(int64) string) string {
 	text := e.Spill.Describe(size)
 	switch {
@@ -39,21 +39,21 @@ func (e *NoFitError) Describe(size func(int64) string) string {
 	return text
 }
 
-// Spill is an entry that a device has no room for, and why.
+// Spill describes an entry that doesn't fit on a device, and why.
 type Spill struct {
-	Device, Entry string // their names; "device 0", "entry 0" where they have none
-	Run           Run    // the run that it would have ended: Entry is To-1, and the first if it is From too
+	Device, Entry string // their names, or "device 0" and "entry 0" if they have none
+	Run           Run    // the run with that entry, whose index is Run.To-1
 
-	Need     int64 // bytes that the entry needs there
-	Held     int64 // bytes of the run's entries before it
-	Overhead int64 // bytes that the run needs besides its entries
-	Others   int64 // bytes of Memory that other runs, and replicas of this one, hold, less what this one shares with them
-	Budget   int64 // bytes there are: of Memory, or where that is nil the device's own
-	Short    int64 // the other four less Budget; at least 1, which an entry of nothing is short where Budget is 0
-	Memory   *Memory
+	Need     int64   // bytes that the entry adds to the run
+	Held     int64   // bytes of the run's entries before it
+	Overhead int64   // bytes that the run needs besides its entries
+	Others   int64   // bytes in Memory of other runs and of replicas of this run, not counting weights shared with this one
+	Budget   int64   // the budget in bytes that is exceeded: Memory's, or the device's if Memory is nil
+	Short    int64   // the bytes missing: the sum of the four sizes above minus Budget, and at least 1
+	Memory   *Memory // the memory whose budget is exceeded; nil if it is the device's budget
 }
 
-// Describe is the spill in one line, with sizes as size writes them.
+// Describe returns the reason on one line. The function size formats sizes in bytes.
 func (s Spill) Describe(size func(int64) string) string {
 	var b strings.Builder
 	b.WriteString("device " + strings.TrimPrefix(s.Device, "device "))

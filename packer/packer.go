@@ -1,56 +1,57 @@
-// Package packer is the arithmetic of placement: which contiguous run of a
-// model's entries goes to which device.
+// Package packer computes placements: which contiguous run of a model's entries is assigned to
+// which device.
 //
-// An entry is the embedding, a block, the output head, or a layer of the
-// caller's own. The packer sees numbers only: what an entry costs on each
-// device, what a device may hold. It never touches a file or a device, so the
-// same functions plan for machines that aren't there.
+// An entry is a layer of a model: an embedding, a block, an output head, or a layer of the
+// caller's own. The package works with numbers only: what an entry needs on each device, and
+// how much memory may be used there. It never accesses a file or a device, so it can plan for
+// machines that don't exist.
 //
-// FirstFit and Balanced cut the entries into runs, Check judges a cut that came
-// from elsewhere, and Explain says what a cut takes and what ended each run. A
-// place for a run may have several devices, which then each hold all of it.
-// Sums of bytes that would pass the largest int64 stay there.
+// FirstFit and Balanced partition the entries into runs. Check validates a partition from
+// elsewhere, and Explain describes what each run needs and why it ended. A Device may have
+// replicas, each of which then holds the whole run. A sum of bytes that exceeds the largest
+// int64 is that number instead.
 package packer
 
-// Cost is what one entry takes on one device.
+// Cost is the memory and time that one entry needs on one device.
 type Cost struct {
-	Weights int64   // bytes of weights, as they will lie on that device
-	State   int64   // bytes that requests leave behind there: key/value pages of one replica
-	Shared  string  // weights under one non-empty name are counted once a run (a tied head); see Memory
-	Own     int64   // bytes of Weights that lie beside the shared ones (the head's norm)
-	Fixed   float64 // seconds a batch, whatever its rows: with replicas, from one batch to the next
-	PerRow  float64 // seconds a row
+	Weights int64   // bytes of weights, in the device's format
+	State   int64   // bytes of state that requests keep between batches, such as the key/value pages of one replica
+	Shared  string  // a name for shared weights, such as those of a tied head: a run counts weights of the same non-empty name once; see also Memory
+	Own     int64   // bytes of Weights that are not shared, such as the head's norm; used if Shared is not empty
+	Fixed   float64 // seconds for a batch, independent of its rows; with replicas, the interval between batches
+	PerRow  float64 // seconds for each row of a batch
 }
 
-// Entry is one layer of a model, in forward order.
+// Entry is one layer of a model. Entries are in forward order.
 type Entry struct {
 	Name     string
-	OutBytes int64  // bytes of activations a row that it hands on
-	Costs    []Cost // one a device, in the order of the devices
+	OutBytes int64  // bytes of output activations for each row
+	Costs    []Cost // one for each device, in the order of the devices
 }
 
-// Device is a place for a run. One device of a machine may stand at several
-// places, under the same name.
+// Device is a position in the pipeline to which one run can be assigned. A device of the
+// machine may have several positions; these have the same Name.
 type Device struct {
 	Name     string
-	Budget   int64   // bytes its run may hold; negative: unlimited; 0: it takes nothing
-	Overhead int64   // bytes that any run needs here besides its entries
-	Link     float64 // seconds a byte of activations received
-	Memory   *Memory // what it shares with other devices; nil: nothing
+	Budget   int64   // bytes that the run may use; negative means unlimited; 0 means no run
+	Overhead int64   // bytes that every run needs besides its entries
+	Link     float64 // seconds to receive a byte of activations
+	Memory   *Memory // a memory that it has in common with other devices; may be nil
 
-	// Run says what a run of the entries from to to-1 needs here beyond them
-	// and Overhead: activations, workspace. Nil: nothing. It may depend on the
-	// run in any way: a longer one may need less. A negative answer is an error
-	// where it's asked for. Balanced asks thousands of times: it should be
-	// quick, and must answer alike each time.
+	// Run returns the bytes that a run of the entries from, …, to-1 needs besides these
+	// entries and Overhead, for activations and workspace. A nil Run means none. The result
+	// may depend on the run in any way; a longer run may need less. A negative result makes
+	// the caller return an error. Run must be deterministic and fast, because Balanced calls
+	// it thousands of times.
 	Run func(from, to int) int64
 
-	// Also are further devices that each hold all of the run too, within budgets of
-	// their own: replicas, which take batches in turn.
+	// Also are replicas: further devices, each of which holds the whole run, within a
+	// budget of its own. The replicas process batches alternately.
 	Also []Replica
 }
 
-// Replica is a further device of a place. Its fields are as those of Device.
+// Replica is a further device that holds the same run. Its fields have the same meaning as
+// those of Device.
 type Replica struct {
 	Name     string
 	Budget   int64
@@ -59,21 +60,21 @@ type Replica struct {
 	Run      func(from, to int) int64
 }
 
-// replicas are all devices of the place, the first included.
+// replicas returns all replicas, including the device itself.
 func (d *Device) replicas() []Replica {
 	return append([]Replica{{d.Name, d.Budget, d.Overhead, d.Memory, d.Run}}, d.Also...)
 }
 
-// Memory is what devices with the same pointer hold their runs in together: the
-// host's, under groups of its cores; a GPU's, at both of its places.
+// Memory is a physical memory that all devices with the same pointer use: the host's memory,
+// for several groups of its cores, or a GPU's memory, if the GPU has several positions.
 //
-// Devices of one non-empty Name in one Memory are one device: weights under one
-// Shared name lie there once, at whichever of its places they are used. A place's
-// own Budget counts them in each run.
+// Devices with the same non-empty Name and the same Memory are the same device of the machine:
+// weights with the same Shared name are in the memory once, even if several of its runs use
+// them. Each Device's own Budget counts them in full.
 type Memory struct {
 	Name   string
-	Budget int64 // bytes that all their runs together may hold; negative: unlimited
+	Budget int64 // bytes that all runs in the memory may use together; negative means unlimited
 }
 
-// Run is the contiguous entries From to To-1 on one device.
+// Run is a run of the contiguous entries From, …, To-1 on a device, given by its index.
 type Run struct{ Device, From, To int }

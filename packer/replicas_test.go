@@ -57,5 +57,5 @@ func TestReplicas(t *testing.T) {
 	require.ErrorIs(t, err, ErrNoFit, "a replica that takes nothing closes the place")
 	devices[0].Also[0].Overhead = -1
 	_, err = FirstFit(entries, devices[:1])
-	require.EqualError(t, err, "cpu:0: an overhead of -1 bytes and a link of 0 seconds a byte")
+	require.EqualError(t, err, "cpu:0: an overhead of -1 bytes and a link of 0 seconds per byte: neither may be negative, and the link must be finite")
 }

@@ -5,43 +5,47 @@ import (
 	"slices"
 )
 
-// search looks for cuts by dynamic programming. A state is a number of devices
-// and a number of entries that stand on them. For each it keeps the labels that
-// may lead to the best cut: of two where one is no better, and takes no less of
-// any memory, it forgets that one.
+// search finds partitions by dynamic programming. A state is a pair of numbers: the first
+// devices, and the first entries, which are assigned to these devices. For each state the
+// search keeps a set of labels, each a partition of these entries that may lead to the best
+// partition of all. It drops a label if another one is at least as good and uses no more of
+// any memory.
 type search struct {
-	entries []Entry
-	devices []Device
-	limits  [][]int64 // the most bytes that a run may take on each replica, by device
-	room    []int64   // the most bytes that its entries may take there; negative: none at all
-	rest    []float64 // seconds that the entries from each on take at least in all
-	ledger  *ledger   // of the memories that are watched
-	least   float64   // no cut has a slowest run below this
+	entries  []Entry
+	devices  []Device
+	limits   [][]int64 // for each device and replica, the maximum bytes of a run
+	capacity []int64   // for each device, the maximum bytes of a run's entries; negative if it can't have a run
+	rest     []float64 // for each entry, a lower bound of the seconds of this entry and all after it
+	ledger   *ledger   // of the memories considered
+	least    float64   // a lower bound of the slowest run's time
 
 	load   *load
-	states [][]label // by devices, then by entries
-	held   []int64
+	states [][]label // indexed by devices, then by entries
+	held   []int64   // scratch of extendAll
 
-	// The pass that is under way:
-	limit     float64 // the longest time that a run may take
-	next      float64 // the least limit above it that may allow more
-	whichever bool    // any cut will do
+	// The fields below belong to the current call of cut.
+	limit float64 // the maximum time of a run
+	next  float64 // the smallest larger limit that may allow more partitions
+	any   bool    // whether any partition will do
 }
 
-// label is one way to place the first entries on the first devices.
+// label is a partition of the first entries among the first devices.
 type label struct {
 	runs    int
 	bytes   int64
-	squares float64 // the sum of the squares of the runs' times: less is more even
-	held    []int64 // what the watched memories hold
+	squares float64 // the sum of the squares of the runs' times, which is smaller for more even times
+	held    []int64 // the use of the memories considered, as a vector of the ledger
 
-	from, index int // it adds the entries from there to the label of that index, in the state of a device fewer
+	// The last device has the run from entry from on. The runs before it are those of the
+	// label with that index in the state of one device less and from entries.
+	from, index int
 }
 
-// widest is how many labels a state keeps. Without a watched memory there is
-// never more than one.
+// widest is the maximum number of labels in a state. Without a memory to consider, a state
+// never has more than one.
 const widest = 32
 
+// betterThan compares two labels of a state by Balanced's criteria.
 func (a *label) betterThan(b *label) bool {
 	switch {
 	case a.runs != b.runs:
@@ -58,20 +62,20 @@ func (a *label) betterThan(b *label) bool {
 
 func newSearch(entries []Entry, devices []Device) *search {
 	s := &search{
-		entries: entries,
-		devices: devices,
-		limits:  make([][]int64, len(devices)),
-		room:    make([]int64, len(devices)),
-		rest:    make([]float64, len(entries)+1),
-		load:    newLoad(entries, devices),
-		states:  make([][]label, (len(devices)+1)*(len(entries)+1)),
+		entries:  entries,
+		devices:  devices,
+		limits:   make([][]int64, len(devices)),
+		capacity: make([]int64, len(devices)),
+		rest:     make([]float64, len(entries)+1),
+		load:     newLoad(entries, devices),
+		states:   make([][]label, (len(devices)+1)*(len(entries)+1)),
 	}
-	one := make([]label, len(s.states)) // most states have room enough with one label
+	one := make([]label, len(s.states)) // memory for one label in each state, which is enough for most
 	for i := range s.states {
 		s.states[i] = one[i : i : i+1]
 	}
 	for i := range devices {
-		s.room[i] = math.MaxInt64
+		s.capacity[i] = math.MaxInt64
 		for _, r := range devices[i].replicas() {
 			limit := int64(math.MaxInt64)
 			if r.Budget >= 0 {
@@ -81,10 +85,10 @@ func newSearch(entries []Entry, devices []Device) *search {
 				limit = min(limit, r.Memory.Budget)
 			}
 			s.limits[i] = append(s.limits[i], limit)
-			s.room[i] = min(s.room[i], limit-r.Overhead)
+			s.capacity[i] = min(s.capacity[i], limit-r.Overhead)
 		}
-		if devices[i].closed() {
-			s.room[i] = -1
+		if devices[i].unusable() {
+			s.capacity[i] = -1
 		}
 	}
 	for e := len(entries) - 1; e >= 0; e-- {
@@ -99,8 +103,9 @@ func newSearch(entries []Entry, devices []Device) *search {
 	return s
 }
 
-// watch makes the search keep to one more memory. It says whether that is new.
-func (s *search) watch(m *Memory) bool {
+// consider makes the search respect the budget of one more memory. It returns false if m is
+// nil or was considered already.
+func (s *search) consider(m *Memory) bool {
 	if m == nil || slices.Contains(s.ledger.memories, m) {
 		return false
 	}
@@ -108,14 +113,16 @@ func (s *search) watch(m *Memory) bool {
 	return true
 }
 
+// state returns the labels of a state.
 func (s *search) state(devices, entries int) *[]label {
 	return &s.states[devices*(len(s.entries)+1)+entries]
 }
 
-// cut returns the best cut of those with no run slower than limit, or whichever
-// it finds first; nil: it finds none, nor does it with any limit below next.
-func (s *search) cut(limit float64, whichever bool) (runs []Run, next float64, err error) {
-	s.limit, s.next, s.whichever = limit, math.Inf(1), whichever
+// cut returns the best partition in which no run's time exceeds limit, or, if any is true, the
+// first one that it finds. If there is none, it returns nil, and there is none for any limit
+// below next either.
+func (s *search) cut(limit float64, any bool) (runs []Run, next float64, err error) {
+	s.limit, s.next, s.any = limit, math.Inf(1), any
 	for i := range s.states {
 		s.states[i] = s.states[i][:0]
 	}
@@ -133,55 +140,57 @@ func (s *search) cut(limit float64, whichever bool) (runs []Run, next float64, e
 				return nil, 0, err
 			}
 		}
-		if whichever && len(*s.state(d+1, len(s.entries))) > 0 {
+		if any && len(*s.state(d+1, len(s.entries))) > 0 {
 			return s.runs(d + 1), s.next, nil
 		}
 	}
 	return s.runs(len(s.devices)), s.next, nil
 }
 
-// extend adds to the labels of one state each run that may follow on its device.
+// extend extends the labels of one state by each run, from the given entry on, that is
+// possible on the device.
 func (s *search) extend(device, from int) error {
 	before := *s.state(device, from)
 	if len(before) == 0 {
 		return nil
 	}
-	if share := s.rest[from] / float64(len(s.devices)-device) * (1 - noise); share > s.limit {
-		s.next = min(s.next, share) // below it, the devices left can't take the rest
+	// The slowest of the remaining runs takes at least the average of the devices left.
+	if average := s.rest[from] / float64(len(s.devices)-device) * (1 - noise); average > s.limit {
+		s.next = min(s.next, average)
 		return nil
 	}
 	l := s.load
 	for l.begin(device, from); l.To < len(s.entries); {
 		l.add()
-		if l.bytes > s.room[device] {
+		if l.bytes > s.capacity[device] {
 			return nil
 		}
 		if l.seconds > s.limit {
 			s.next = min(s.next, l.seconds)
 			return nil
 		}
-		if err := s.join(before); err != nil {
+		if err := s.extendAll(before); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// join adds the run to each of the labels before it.
-func (s *search) join(before []label) error {
+// extendAll extends each of the labels by the load's current run.
+func (s *search) extendAll(before []label) error {
 	l := s.load
 	after := s.state(l.Device+1, l.To)
 	done := s.state(l.Device+1, len(s.entries))
 	alone := len(s.ledger.memories) == 0
-	if alone && s.whichever && len(*after) > 0 {
+	if alone && s.any && len(*after) > 0 {
 		return nil
 	}
 	bytes, sizes := l.least(), []int64(nil)
 	for i := range before {
 		b := &before[i]
 		c := label{b.runs + 1, plus(b.bytes, bytes), b.squares + l.seconds*l.seconds, nil, l.From, i}
-		// Neither what follows nor the run's own need makes a label better: one
-		// that doesn't beat a whole cut now never will.
+		// Further runs, and what this run needs besides its entries, only make a label
+		// worse. So a label that is not better than a complete partition now never is.
 		if s.beaten(*done, &c) || alone && s.beaten(*after, &c) {
 			continue
 		}
@@ -210,8 +219,9 @@ func (s *search) join(before []label) error {
 	return nil
 }
 
-// keep adds c to a state, unless another label there is no worse in any way, and
-// drops those that are no better than c in any. A full state takes no more.
+// keep adds c to a state and drops the labels that are not better than c in any respect. It
+// does not add c if a label in the state is at least as good in every respect, or if the
+// state is full.
 func (s *search) keep(state *[]label, c label) {
 	if s.beaten(*state, &c) {
 		return
@@ -229,6 +239,7 @@ func (s *search) keep(state *[]label, c label) {
 	*state = kept
 }
 
+// beaten reports whether a label of the state is at least as good as c in every respect.
 func (s *search) beaten(state []label, c *label) bool {
 	for i := range state {
 		if s.noWorse(&state[i], c) {
@@ -238,12 +249,13 @@ func (s *search) beaten(state []label, c *label) bool {
 	return false
 }
 
-// noWorse says that whatever may follow b may follow a, and is as good there.
+// noWorse reports whether a is at least as good as b, and leaves at least as much of every
+// memory to the runs that follow.
 func (s *search) noWorse(a, b *label) bool {
-	if !s.whichever && b.betterThan(a) {
+	if !s.any && b.betterThan(a) {
 		return false
 	}
-	for i, held := range a.held { // none, where all entries are placed
+	for i, held := range a.held { // empty if all entries are placed
 		if held > b.held[i] {
 			return false
 		}
@@ -251,8 +263,8 @@ func (s *search) noWorse(a, b *label) bool {
 	return true
 }
 
-// runs returns the cut that the first label of the last state stands for, which
-// has these devices and all entries; nil: there is none.
+// runs returns the partition of the first label in the state of the given devices and all
+// entries, or nil if that state has no label.
 func (s *search) runs(devices int) []Run {
 	entries, index := len(s.entries), 0
 	if len(*s.state(devices, entries)) == 0 {

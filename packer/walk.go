@@ -1,9 +1,10 @@
 package packer
 
-// Check says what is wrong with runs as a placement of entries: they must hold
-// every entry once, in order, each on a device after the run before, within its
-// budget, and with the runs before it within their Memory's. What exceeds a
-// budget is a *NoFitError, which wraps ErrNoFit, about that run.
+// Check returns an error unless the runs are a valid placement of the entries: together they
+// must contain every entry once, in order; each must be on a later device than the run before,
+// within the budget of that device and, together with the runs before, within the budget of
+// the device's Memory. If a budget is exceeded, the error is a *NoFitError, which wraps
+// ErrNoFit, about the first run that exceeds it.
 func Check(entries []Entry, devices []Device, runs []Run) error {
 	if err := validate(entries, devices); err != nil {
 		return err
@@ -26,21 +27,21 @@ func Check(entries []Entry, devices []Device, runs []Run) error {
 	return nil
 }
 
-// walk goes through the devices in order and says what fits.
+// walk tests runs against budgets, in the order of the devices.
 type walk struct {
-	*load         // the run being looked at
+	*load         // the current run
 	ledger        *ledger
-	held, scratch []int64 // what the memories hold: before the run, and with it
+	held, scratch []int64 // the use of the memories by the runs before, and including the current run
 }
 
 func newWalk(entries []Entry, devices []Device) *walk {
-	w := &walk{load: newLoad(entries, devices), ledger: newLedger(entries, devices, shared(devices))}
+	w := &walk{load: newLoad(entries, devices), ledger: newLedger(entries, devices, memoriesOf(devices))}
 	w.held = w.ledger.empty()
 	return w
 }
 
-// fill adds entries to the run that has begun for as long as it fits, and
-// returns the one that doesn't fit; nil: no entry is left.
+// fill adds entries to the current run as long as it fits. It returns the spill of the first
+// entry that doesn't fit, or nil if no entries are left.
 func (w *walk) fill() (*Spill, error) {
 	for w.To < len(w.entries) {
 		w.add()
@@ -56,8 +57,8 @@ func (w *walk) fill() (*Spill, error) {
 	return nil, nil
 }
 
-// spill says why the run doesn't fit, as the fault of its last entry; nil: it
-// fits.
+// spill returns the reason why the current run doesn't fit, attributed to its last entry, or
+// nil if the run fits.
 func (w *walk) spill() (*Spill, error) {
 	sizes, err := w.sizes()
 	if err != nil {
@@ -87,7 +88,7 @@ func (w *walk) spill() (*Spill, error) {
 	return nil, nil
 }
 
-// spilled completes what is known of a spill on a replica from the run.
+// spilled returns s with the fields set that describe the current run and the replica.
 func (w *walk) spilled(replica int, s Spill) *Spill {
 	s.Device = w.replicas[w.Device][replica].label(w.Device)
 	if s.Entry = w.entries[w.To-1].Name; s.Entry == "" {
@@ -98,15 +99,15 @@ func (w *walk) spilled(replica int, s Spill) *Spill {
 	return &s
 }
 
-// settle leaves the run where it is: its bytes are held from here on.
+// settle adds the current run to those that the memories hold.
 func (w *walk) settle() {
 	sizes, _ := w.sizes()
 	w.scratch = w.ledger.with(w.scratch, w.held, w.load, sizes)
 	w.held, w.scratch = w.scratch, w.held
 }
 
-// tooLong is the error for the run, which doesn't fit, all being why not with its
-// last entry: it names the first entry with which it breaks the same budget.
+// tooLong returns the error for the current run, which doesn't fit; all is its spill. The
+// error names the first entry with which the run exceeds the same budget.
 func (w *walk) tooLong(all *Spill) error {
 	r, first := w.Run, all
 	w.begin(r.Device, r.From)
@@ -123,12 +124,12 @@ func (w *walk) tooLong(all *Spill) error {
 	return &NoFitError{Spill: *first, Rest: r.To - first.Run.To, InAll: max(first.Short, all.Short)}
 }
 
-// noFit is the error for a first fit that ended with these runs, and with these
-// spills, one from each device.
+// noFit returns FirstFit's error. runs are the runs that it made, and spills has one spill for
+// each device.
 func noFit(entries []Entry, devices []Device, runs []Run, spills []Spill) error {
 	last := 0
 	for d := range devices {
-		if !devices[d].closed() {
+		if !devices[d].unusable() {
 			last = d
 		}
 	}

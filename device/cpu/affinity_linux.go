@@ -9,15 +9,15 @@ import (
 
 const canPin = true
 
-// coreMask is a set of cores as the kernel takes it.
+// coreMask is a set of cores in the form of the kernel's affinity calls.
 type coreMask = unix.CPUSetDynamic
 
-// processMask is the cores that the process was started on; nil where the
-// kernel wouldn't say.
+// processMask is the set of cores that the process may use, read at its start. It is nil
+// if the kernel doesn't tell.
 var processMask = readProcessMask()
 
 func readProcessMask() coreMask {
-	// The kernel refuses a set smaller than its own.
+	// The call fails with EINVAL if the set is smaller than the kernel's own.
 	for cores := 1024; cores <= 1<<20; cores *= 2 {
 		m := unix.NewCPUSet(cores)
 		switch err := unix.SchedGetaffinityDynamic(0, m); {
@@ -30,7 +30,7 @@ func readProcessMask() coreMask {
 	return nil
 }
 
-// processCores returns the cores that the process may use, ascending.
+// processCores returns the numbers of the cores that the process may use, ascending.
 func processCores() []int {
 	var cores []int
 	for core := range len(processMask) * 64 {
@@ -46,7 +46,7 @@ func processCores() []int {
 	return cores
 }
 
-// maskOf returns the set of some cores.
+// maskOf returns the set of the given cores, which must be ascending.
 func maskOf(cores ...int) coreMask {
 	m := unix.NewCPUSet(max(64*len(processMask), cores[len(cores)-1]+1))
 	for _, core := range cores {
@@ -55,11 +55,11 @@ func maskOf(cores ...int) coreMask {
 	return m
 }
 
-// pin locks the calling goroutine to its thread and the thread to m, until
-// unpin. False: it wasn't possible, and nothing is pinned.
+// pin locks the calling goroutine to its thread, and the thread to the cores of m, until
+// unpin. It reports whether it succeeded; if not, nothing is changed.
 //
-// The order matters: the Go runtime never starts a thread from a locked one, so
-// no other thread inherits m.
+// The goroutine is locked first because the Go runtime never starts a thread from a locked
+// one, so that no other thread inherits m.
 func pin(m coreMask) bool {
 	if processMask == nil {
 		return false
@@ -75,7 +75,8 @@ func pin(m coreMask) bool {
 // unpin undoes a pin that succeeded.
 func unpin() {
 	if unix.SchedSetaffinityDynamic(0, processMask) != nil {
-		// The process's own cores are gone: any that the kernel grants will do.
+		// The process's former cores are no longer available: allow every core that the
+		// kernel grants.
 		anywhere := unix.NewCPUSet(64 * len(processMask))
 		anywhere.Fill()
 		_ = unix.SchedSetaffinityDynamic(0, anywhere)

@@ -8,7 +8,7 @@ const canPin = false
 
 type coreMask struct{}
 
-// processCores returns a number for each core of the system.
+// processCores returns the numbers from 0 to one less than the number of logical cores.
 func processCores() []int {
 	cores := make([]int, runtime.NumCPU())
 	for i := range cores {

@@ -8,14 +8,15 @@ import (
 	"strings"
 )
 
-// group is a control group that holds the process, by the directory of its files.
+// group is a control group of which the process is a member, directly or through its
+// subgroups. See the Linux man page cgroups(7) for the files.
 type group struct {
-	dir     string
-	version int // 1 or 2, of the interface
+	dir     string // the directory of its files
+	version int    // of the interface: 1 or 2
 }
 
-// groups returns the control groups whose limits of a controller ("memory", "cpu")
-// hold for the process: its own and those above it, of either version.
+// groups returns the control groups whose limits for a controller ("memory", "cpu") apply
+// to the process: the process's own group and its ancestors, of both versions.
 func groups(root fs.FS, controller string) []group {
 	var found []group
 	text, _ := fs.ReadFile(root, "proc/self/cgroup")
@@ -32,8 +33,8 @@ func groups(root fs.FS, controller string) []group {
 			continue
 		}
 		for _, m := range mounts(root, version, controller) {
-			// Within a container the path may be one of the host's, which isn't
-			// there; the root of the mount is.
+			// In a container the path may be one of the host's, which doesn't exist here.
+			// The mount's root, which is the last one tried, does.
 			for at := m.within(fields[2]); ; at = path.Dir(at) {
 				found = append(found, group{path.Join(m.point, at), version})
 				if at == "/" {
@@ -45,13 +46,13 @@ func groups(root fs.FS, controller string) []group {
 	return found
 }
 
-// mount is where a hierarchy of control groups can be read.
+// mount is a mount of a hierarchy of control groups.
 type mount struct {
-	root  string // the group that the mount shows as its root
-	point string // the directory, without the leading slash
+	root  string // the group at the root of the mount
+	point string // the directory of the mount, without the leading slash
 }
 
-// within returns the path of a group below the mount.
+// within returns a group's path relative to the mount.
 func (m mount) within(group string) string {
 	group = path.Join("/", group)
 	if below, ok := strings.CutPrefix(group, m.root); ok && m.root != "/" {
@@ -60,8 +61,8 @@ func (m mount) within(group string) string {
 	return group
 }
 
-// mounts returns where a version's groups are mounted: what the process's mount
-// table says, or else the usual place.
+// mounts returns the mounts of an interface version's groups, from the process's mount
+// table, or the conventional directory if the table has none.
 func mounts(root fs.FS, version int, controller string) []mount {
 	var found []mount
 	text, _ := fs.ReadFile(root, "proc/self/mountinfo")
@@ -86,7 +87,8 @@ func mounts(root fs.FS, version int, controller string) []mount {
 	return found
 }
 
-// integer reads a file of one number; "max" and whatever else isn't one.
+// integer reads a file that contains one number. It returns false if the file can't be read
+// or contains anything else, such as "max".
 func integer(root fs.FS, name string) (int64, bool) {
 	data, err := fs.ReadFile(root, name)
 	if err != nil {

@@ -1,21 +1,20 @@
-// Package cpu makes groups of the machine's cores into devices.
+// Package cpu is the backend for groups of the machine's cores.
 //
-// A device has one worker for each of its cores, but no more than GOMAXPROCS.
-// The first worker is whatever goroutine enqueues; the others are the device's own.
-// Its queues run each operation at once, so what was enqueued is done when the call
-// returns.
+// A device has one worker for each of its cores, but no more than GOMAXPROCS. The first
+// worker is the goroutine that enqueues an operation; the others are helper goroutines of
+// the device. Its queues are synchronous: an operation is done when its call returns.
 //
-// On Linux the workers of a device that hasn't all cores are pinned to them, and
-// so is the visiting goroutine between Begin and End. On other systems threads
-// can't be pinned: there a group of cores says only how many work, and the
-// description of the device says so.
+// On Linux, if a device has only some of the process's cores, its helpers are pinned to
+// them, and so is the goroutine between a queue's Begin and End. On other systems threads
+// can't be pinned: a group of cores only determines the number of workers, and the device's
+// description says so.
 //
-// If the process's control group grants it the time of fewer cores than it may run
-// on (docker run --cpus 2), then "cpu" and "cpu/N" are as many cores as that, with
-// fractions rounded up. No thread is pinned then: the quota is for time, not for
-// certain cores, and two containers that pinned their threads would choose the same.
+// If the process's control group grants it the time of fewer cores than it may run on
+// (docker run --cpus 2), then "cpu" and "cpu/N" have that number of cores, rounded up. In
+// that case no thread is pinned: the quota limits time and doesn't reserve cores, and two
+// containers that pinned their threads would choose the same cores.
 //
-// Importing the package registers it with package device.
+// Importing the package registers the backend with package device.
 package cpu
 
 import (
@@ -33,8 +32,8 @@ func init() { device.Register(newBackend(processCores(), quota())) }
 // backend implements device.Backend over the cores that the process may use,
 // ascending.
 type backend struct {
-	cores   []int // that may be named
-	granted int   // how many of them "cpu" and "cpu/N" are
+	cores   []int // the cores that a name may have
+	granted int   // the number of cores, from the first on, that "cpu" and "cpu/N" have
 }
 
 func newBackend(cores []int, quota int) backend {
@@ -43,10 +42,10 @@ func newBackend(cores []int, quota int) backend {
 
 func (backend) Kind() device.Kind { return device.CPU }
 
-// Discover describes all the cores that are granted as one device.
+// Discover describes one device, with all cores that the quota grants.
 func (b backend) Discover() ([]device.Info, error) { return describe(b.cores[:b.granted]) }
 
-// Resolve describes the groups of cores that a name stands for.
+// Resolve describes the groups of cores that a name stands for, one or more.
 func (b backend) Resolve(name string, threads int) ([]device.Info, error) {
 	groups, err := parseName(name, b.cores, b.granted, threads)
 	if err != nil {

@@ -64,7 +64,7 @@ func TestItIsRegistered(t *testing.T) {
 	require.NoError(t, set.Close())
 
 	_, err = device.Resolve("cpu:4000000", 0)
-	require.ErrorContains(t, err, "device cpu:4000000: there is no core 4000000 for this process, only "+formatCores(processCores()))
+	require.ErrorContains(t, err, "device cpu:4000000: this process may not use core 4000000, only "+formatCores(processCores()))
 	require.NotErrorAs(t, err, new(*device.ListError))
 	_, err = device.Resolve("cpu/0", 0)
 	require.ErrorAs(t, err, new(*device.ListError))
@@ -74,7 +74,7 @@ func TestOpenTakesOneDevice(t *testing.T) {
 	_, err := newBackend([]int{0, 1}, 2).Open("cpu/2")
 	require.EqualError(t, err, "cpu/2 is 2 devices: open one of them, such as cpu:0")
 	_, err = newBackend([]int{0, 1}, 2).Open("cpu:9")
-	require.ErrorContains(t, err, "there is no core 9")
+	require.ErrorContains(t, err, "this process may not use core 9")
 }
 
 func TestSIMDMayBeChosenLower(t *testing.T) {
@@ -86,7 +86,7 @@ func TestSIMDMayBeChosenLower(t *testing.T) {
 	}
 	for _, asked := range []string{"avx512-vnni", "AVX2", "neon"} {
 		_, err := chooseSIMD(asked, levels)
-		require.EqualError(t, err, "LEAT_SIMD="+asked+": this program on this CPU has avx512, avx2, portable")
+		require.EqualError(t, err, "LEAT_SIMD="+asked+": this program supports only avx512, avx2, portable on this CPU")
 	}
 	require.Equal(t, portable, simdLevels()[len(simdLevels())-1])
 
@@ -142,7 +142,7 @@ func TestAllocSaysWhatWasAskedAndHeld(t *testing.T) {
 	defer func() { require.NoError(t, held.Free()) }()
 	for _, n := range []int64{1 << 50, math.MaxInt64, math.MaxInt64 - 4095} {
 		_, err := d.Alloc(n)
-		require.ErrorContains(t, err, d.Info().Name+": can't allocate "+device.FormatSize(n)+": the device holds 1.0 MiB")
+		require.ErrorContains(t, err, d.Info().Name+": can't allocate "+device.FormatSize(n)+": the device has allocated 1.0 MiB")
 	}
 	_, err = d.Alloc(-1)
 	require.ErrorContains(t, err, "a buffer of -1 bytes")
@@ -163,7 +163,7 @@ func TestCloseReportsWhatWasNotFreed(t *testing.T) {
 	require.NoError(t, err)
 	b, err := d.Alloc(1 << 19)
 	require.NoError(t, err)
-	require.EqualError(t, d.Close(), d.Info().Name+": closed with 2 buffers of 1.5 MiB in all not freed")
+	require.EqualError(t, d.Close(), d.Info().Name+": closed before 2 buffers of 1.5 MiB in total were freed")
 	require.NoError(t, d.Close(), "once")
 
 	a.Bytes()[0] = 1 // still there
@@ -172,7 +172,7 @@ func TestCloseReportsWhatWasNotFreed(t *testing.T) {
 	_, err = d.Alloc(1)
 	require.ErrorContains(t, err, "the device is closed")
 	_, err = d.NewQueue()
-	require.ErrorContains(t, err, "closed device")
+	require.ErrorContains(t, err, "the device is closed")
 }
 
 // Under a quota no device's threads are pinned: which cores it may use is not what it

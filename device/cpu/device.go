@@ -16,22 +16,22 @@ type Device struct {
 	info device.Info
 	team *team
 
-	visit  sync.Mutex // held from Begin to End
-	pinned bool       // threads are pinned to cores, visitors to the first
-	core   coreMask   // which is this
+	visit  sync.Mutex // held from a queue's Begin to its End
+	pinned bool       // whether threads are pinned: helpers to their cores, callers to core
+	core   coreMask   // the device's first core
 
-	mu      sync.Mutex // guards what follows
-	held    int64      // bytes of buffers not yet freed
-	buffers int        // how many they are
+	mu      sync.Mutex // guards the fields below
+	held    int64      // the total size in bytes of the buffers not yet freed
+	buffers int        // the number of these buffers
 	closed  bool
 }
 
-// open makes a device of the cores of info. pinned says whether its threads are pinned
-// to them. Those of a device with all cores are not: measured, helpers that are pinned
-// beside a visitor that isn't now and then share a core with it, and pinning both gains
-// nothing over the system's own placement.
+// open returns a device with the cores of info. pinned determines whether its threads are
+// pinned to the cores. Those of a device with all cores should not be: measurements show
+// that pinned helpers sometimes get the same core as a caller that is not pinned, and that
+// pinning both is no faster than leaving both to the system.
 func open(info device.Info, pinned bool) *Device {
-	// More threads than GOMAXPROCS could only take turns.
+	// The Go scheduler runs at most GOMAXPROCS goroutines at the same time.
 	workers := min(len(info.Cores), runtime.GOMAXPROCS(0))
 	return &Device{
 		info:   info,
@@ -41,18 +41,20 @@ func open(info device.Info, pinned bool) *Device {
 	}
 }
 
-// Info describes the device, its memory as it was when it was opened. The slice
-// of cores is not to be changed.
+// Info describes the device. Free is the memory that was free when it was opened. The
+// caller must not modify the slice of cores.
 func (d *Device) Info() device.Info { return d.info }
 
-// Cores returns the system's numbers of the cores, ascending; not to be changed.
+// Cores returns the system's numbers of the cores, ascending. The caller must not modify
+// the slice.
 func (d *Device) Cores() []int { return d.info.Cores }
 
-// Alloc returns a zeroed buffer, aligned to a page, in memory outside the Go
-// heap. The buffers of a device may not hold more than the machine's memory.
+// Alloc returns a zeroed buffer, a *Buffer, in memory outside the Go heap that is aligned
+// to a page. It fails if the device's buffers would be larger, in total, than the machine's
+// memory.
 func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 	if bytes < 0 {
-		return nil, fmt.Errorf("%s: a buffer of %d bytes", d.info.Name, bytes)
+		return nil, fmt.Errorf("%s: can't allocate a buffer of %d bytes", d.info.Name, bytes)
 	}
 	if err := d.reserve(bytes); err != nil {
 		return nil, err
@@ -65,7 +67,7 @@ func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 	return &Buffer{device: d, mem: mem, size: bytes}, nil
 }
 
-// reserve counts a buffer that is about to be.
+// reserve counts a buffer before it is allocated, and returns an error if it must not be.
 func (d *Device) reserve(bytes int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -75,7 +77,7 @@ func (d *Device) reserve(bytes int64) error {
 	}
 	switch {
 	case d.closed:
-		return fmt.Errorf("%s: a buffer of %s: the device is closed", d.info.Name, device.FormatSize(bytes))
+		return fmt.Errorf("%s: can't allocate a buffer of %s: the device is closed", d.info.Name, device.FormatSize(bytes))
 	case bytes > limit-d.held:
 		return d.tooMuch(bytes, d.held, errors.New("not enough memory"))
 	}
@@ -84,16 +86,18 @@ func (d *Device) reserve(bytes int64) error {
 	return nil
 }
 
-// tooMuch says why a buffer couldn't be had.
+// tooMuch returns the error for a buffer that can't be allocated. held is the size of those
+// allocated already.
 func (d *Device) tooMuch(bytes, held int64, cause error) error {
 	total := "unknown"
 	if d.info.Memory > 0 {
 		total = device.FormatSize(d.info.Memory)
 	}
-	return fmt.Errorf("%s: can't allocate %s: the device holds %s, the machine's memory is %s: %w",
+	return fmt.Errorf("%s: can't allocate %s: the device has allocated %s, the machine's memory is %s: %w",
 		d.info.Name, device.FormatSize(bytes), device.FormatSize(held), total, cause)
 }
 
+// release undoes reserve.
 func (d *Device) release(bytes int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -101,7 +105,8 @@ func (d *Device) release(bytes int64) {
 	d.buffers--
 }
 
-// Allocated returns the bytes asked for in buffers that are not yet freed.
+// Allocated returns the total size in bytes of the buffers not yet freed, without what
+// rounding to pages adds.
 func (d *Device) Allocated() int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -113,14 +118,14 @@ func (d *Device) NewQueue() (device.Queue, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		return nil, fmt.Errorf("%s: a queue on a closed device", d.info.Name)
+		return nil, fmt.Errorf("%s: can't make a queue: the device is closed", d.info.Name)
 	}
 	return &Queue{device: d}, nil
 }
 
-// Close ends the workers and waits until they have. Buffers that nobody freed
-// stay valid, since somebody may still use them, and are an error that says how
-// many they are. A second Close does nothing.
+// Close stops the helpers and waits for them. If there are buffers that were not freed, it
+// returns an error with their number; they remain valid, since they may still be in use.
+// Further calls have no effect.
 func (d *Device) Close() error {
 	d.mu.Lock()
 	closed, buffers, held := d.closed, d.buffers, d.held
@@ -128,7 +133,7 @@ func (d *Device) Close() error {
 	d.mu.Unlock()
 	d.team.close()
 	if !closed && buffers > 0 {
-		return fmt.Errorf("%s: closed with %d buffers of %s in all not freed", d.info.Name, buffers, device.FormatSize(held))
+		return fmt.Errorf("%s: closed before %d buffers of %s in total were freed", d.info.Name, buffers, device.FormatSize(held))
 	}
 	return nil
 }
@@ -136,7 +141,7 @@ func (d *Device) Close() error {
 // Buffer is memory of a device. It implements device.Buffer.
 type Buffer struct {
 	device *Device
-	mem    []byte // at least a byte, so that there is a mapping
+	mem    []byte // at least one byte, since a mapping can't be empty
 	size   int64
 	freed  atomic.Bool
 }
@@ -144,10 +149,10 @@ type Buffer struct {
 // Device returns the *Device.
 func (b *Buffer) Device() device.Device { return b.device }
 
-// Size returns the bytes asked for.
+// Size returns the size in bytes that was passed to Alloc.
 func (b *Buffer) Size() int64 { return b.size }
 
-// Bytes returns the memory, nil after Free.
+// Bytes returns the buffer's memory, or nil after Free.
 func (b *Buffer) Bytes() []byte {
 	if b.freed.Load() {
 		return nil
@@ -155,8 +160,8 @@ func (b *Buffer) Bytes() []byte {
 	return b.mem[:b.size:b.size]
 }
 
-// Free gives the memory back to the system. Slices of Bytes must not be used
-// any more. A second Free does nothing.
+// Free returns the memory to the system. Slices that Bytes returned must not be used
+// afterwards. Further calls have no effect.
 func (b *Buffer) Free() error {
 	if b.freed.Swap(true) {
 		return nil

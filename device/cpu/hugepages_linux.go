@@ -2,11 +2,12 @@ package cpu
 
 import "golang.org/x/sys/unix"
 
-// hugeFrom is the size from which a mapping asks for huge pages: below, the
-// rounding to whole ones would cost more than the fewer page walks bring.
+// hugeFrom is the size in bytes from which a mapping uses huge pages. For smaller mappings,
+// rounding up to whole huge pages would waste more than fewer page walks save.
 const hugeFrom = 4 << 20
 
-// adviseHuge asks for huge pages. A kernel without them says no, which is fine.
+// adviseHuge asks the kernel to use huge pages. It ignores the error of a kernel that
+// doesn't support them.
 func adviseHuge(mem []byte) {
 	if len(mem) >= hugeFrom {
 		_ = unix.Madvise(mem, unix.MADV_HUGEPAGE)

@@ -6,13 +6,15 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// mapMemory returns n zeroed bytes outside the Go heap, n > 0, aligned to a page.
+// mapMemory returns n zeroed bytes outside the Go heap, aligned to a page. n must be
+// positive.
 func mapMemory(n int) ([]byte, error) {
 	addr, err := windows.VirtualAlloc(0, uintptr(n), windows.MEM_RESERVE|windows.MEM_COMMIT, windows.PAGE_READWRITE)
 	if err != nil {
 		return nil, err
 	}
-	// The address is no Go pointer, so it is reinterpreted, not converted.
+	// Reinterpret the address instead of converting it: vet rejects the conversion of a
+	// uintptr that is not a Go pointer.
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&addr)), n), nil
 }
 

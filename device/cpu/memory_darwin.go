@@ -2,8 +2,8 @@ package cpu
 
 import "golang.org/x/sys/unix"
 
-// memory returns the machine's memory in bytes. How much of it is free isn't
-// known: what macOS calls free leaves out the caches that it would give up.
+// memory returns the machine's memory in bytes, and 0 for the free memory, which means that
+// it is not known: what macOS reports as free doesn't include caches that it would reclaim.
 func memory() (total, free int64) {
 	n, err := unix.SysctlUint64("hw.memsize")
 	if err != nil || int64(n) < 0 {

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// memory returns the bytes of memory that the process may use and those of them
-// that are free; 0: not known.
+// memory returns how many bytes of memory the process may use, and how many of them are
+// free. A result is 0 if it is not known.
 func memory() (total, free int64) { return memoryIn(os.DirFS("/")) }
 
-// memoryIn reads the memory of the machine from proc/meminfo, and takes the limits of
-// the process's control groups where they are lower.
+// memoryIn reads the machine's memory from proc/meminfo, and applies the limits of the
+// process's control groups if they are lower.
 func memoryIn(root fs.FS) (total, free int64) {
 	info := table(root, "proc/meminfo")
 	total, free = kibibytes(info["MemTotal"]), kibibytes(info["MemAvailable"])
@@ -25,16 +25,17 @@ func memoryIn(root fs.FS) (total, free int64) {
 	return total, free
 }
 
-// memoryFiles are the names of a group's files by the version of the interface, and
-// that of the row of memory.stat that counts the file pages that the kernel reclaims
-// first.
+// memoryFiles holds, for each version of the interface, the names of a group's files with
+// the limit and the usage, and the key in memory.stat of the inactive file cache, which the
+// kernel reclaims first.
 var memoryFiles = map[int]struct{ limit, usage, cache string }{
 	1: {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"},
 	2: {"memory.max", "memory.current", "inactive_file"},
 }
 
-// memory returns a group's limit and what is left of it, where cached file pages that
-// the kernel reclaims first count as free; both are MaxInt64 if there is no limit.
+// memory returns a group's limit and how much of it is left, in bytes. Inactive file cache
+// counts as left, because the kernel reclaims it first. Both are MaxInt64 if there is no
+// limit.
 func (g group) memory(root fs.FS) (limit, left int64) {
 	v := memoryFiles[g.version]
 	limit, ok := integer(root, path.Join(g.dir, v.limit))
@@ -44,11 +45,11 @@ func (g group) memory(root fs.FS) (limit, left int64) {
 	used, _ := integer(root, path.Join(g.dir, v.usage))
 	cache, _ := strconv.ParseInt(table(root, path.Join(g.dir, "memory.stat"))[v.cache], 10, 64)
 	used = max(0, used-max(0, cache))
-	return limit, max(1, limit-used) // 0 would mean that it isn't known
+	return limit, max(1, limit-used) // not 0, which would mean that it is not known
 }
 
-// lower returns the lower of a known size and a limit, the size being 0 where
-// it isn't known.
+// lower returns the lower of a size, which is 0 if not known, and a limit, which is
+// MaxInt64 if there is none.
 func lower(size, limit int64) int64 {
 	if size == 0 && limit != math.MaxInt64 {
 		return limit
@@ -56,7 +57,7 @@ func lower(size, limit int64) int64 {
 	return min(size, limit)
 }
 
-// table reads a file of names and values, one pair a line.
+// table reads a file that has a name and a value on each line.
 func table(root fs.FS, name string) map[string]string {
 	data, _ := fs.ReadFile(root, name)
 	t := map[string]string{}
@@ -68,6 +69,7 @@ func table(root fs.FS, name string) map[string]string {
 	return t
 }
 
+// kibibytes returns the bytes in a decimal number of KiB, or 0 if s is not one.
 func kibibytes(s string) int64 {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 0 || n > math.MaxInt64/1024 {

@@ -16,8 +16,8 @@ type memoryStatus struct {
 	freeExtendedVirtual                               uint64
 }
 
-// memory returns the machine's memory in bytes and what is free of it; 0: not
-// known.
+// memory returns the machine's memory and its free memory in bytes. A result is 0 if it is
+// not known.
 func memory() (total, free int64) {
 	s := memoryStatus{length: uint32(unsafe.Sizeof(memoryStatus{}))}
 	if globalMemoryStatusEx.Find() != nil {

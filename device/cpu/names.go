@@ -9,19 +9,19 @@ import (
 	"github.com/leat-dev/leat/device"
 )
 
-// MaxDevices is the most devices that "cpu/N" may make.
-const MaxDevices = 4096
+// maxDevices is the largest N in "cpu/N".
+const maxDevices = 4096
 
-// parseName returns the groups of cores that a name stands for, of which the first
-// granted are for names without numbers:
+// parseName returns the groups of cores that a name stands for. cores are those that the
+// process may use, ascending; a name without core numbers uses the first granted of them.
 //
-//	cpu          those cores, one group; at most threads of them where threads > 0
-//	cpu/N        the same cores in N groups, as even as can be; where N is more
-//	             than there are cores, group i has core i mod cores
-//	cpu:0-3+6    these cores, whatever threads says
+//	cpu          one group of these cores; at most threads of them if threads > 0
+//	cpu/N        the same cores in N groups of nearly equal size; if N is more than the
+//	             number of cores, group i has only core i modulo that number
+//	cpu:0-3+6    exactly these cores; threads has no effect
 //
-// A name that can't be understood is a *device.ListError; a core or thread that
-// isn't there is another error.
+// A name that can't be parsed is a *device.ListError. If there is no such core, or there
+// are fewer cores than threads, the error is of another type.
 func parseName(name string, cores []int, granted, threads int) ([][]int, error) {
 	rest := strings.TrimPrefix(name, "cpu")
 	if spec, ok := strings.CutPrefix(rest, ":"); ok {
@@ -31,8 +31,8 @@ func parseName(name string, cores []int, granted, threads int) ([][]int, error) 
 	n := 1
 	if spec, ok := strings.CutPrefix(rest, "/"); ok {
 		var err error
-		if n, err = number(spec); err != nil || n < 1 || n > MaxDevices {
-			return nil, &device.ListError{Entry: name, Reason: fmt.Sprintf("after cpu/ stands the number of devices, 1 to %d", MaxDevices)}
+		if n, err = number(spec); err != nil || n < 1 || n > maxDevices {
+			return nil, &device.ListError{Entry: name, Reason: fmt.Sprintf("after cpu/ there must be the number of devices, 1 to %d", maxDevices)}
 		}
 	} else if rest != "" {
 		return nil, &device.ListError{Entry: name, Reason: "a CPU device is cpu, cpu/2, cpu:1, cpu:0-3 or cpu:0+2-3"}
@@ -51,7 +51,7 @@ func parseName(name string, cores []int, granted, threads int) ([][]int, error) 
 	return split(cores, n), nil
 }
 
-// split divides cores into n groups.
+// split divides cores into n groups, as described at parseName.
 func split(cores []int, n int) [][]int {
 	groups := make([][]int, n)
 	for i := range groups {
@@ -64,8 +64,8 @@ func split(cores []int, n int) [][]int {
 	return groups
 }
 
-// parseCores reads ranges joined by "+", all of them within available, and
-// returns the cores ascending.
+// parseCores parses cores and ranges of cores joined by "+", all of which must be
+// available, and returns the cores ascending.
 func parseCores(name, spec string, available []int) ([]int, error) {
 	var group []int
 	for part := range strings.SplitSeq(spec, "+") {
@@ -81,14 +81,14 @@ func parseCores(name, spec string, available []int) ([]int, error) {
 		case hi < lo:
 			return nil, &device.ListError{Entry: name, Reason: fmt.Sprintf("the range %s runs backwards", part)}
 		}
-		// A range ends at its first missing core, so it is never walked further
-		// than there are cores.
+		// The loop ends at the first core that is not available, so that even a huge
+		// range takes no longer than there are cores.
 		for core := lo; core <= hi; core++ {
 			if !slices.Contains(available, core) {
-				return nil, fmt.Errorf("there is no core %d for this process, only %s", core, formatCores(available))
+				return nil, fmt.Errorf("this process may not use core %d, only %s", core, formatCores(available))
 			}
 			if slices.Contains(group, core) {
-				return nil, &device.ListError{Entry: name, Reason: fmt.Sprintf("core %d stands there twice", core)}
+				return nil, &device.ListError{Entry: name, Reason: fmt.Sprintf("core %d is named twice", core)}
 			}
 			group = append(group, core)
 		}
@@ -97,7 +97,7 @@ func parseCores(name, spec string, available []int) ([]int, error) {
 	return group, nil
 }
 
-// number reads digits only.
+// number parses a decimal number without a sign.
 func number(s string) (int, error) {
 	if s == "" || strings.Trim(s, "0123456789") != "" {
 		return 0, strconv.ErrSyntax
@@ -105,9 +105,10 @@ func number(s string) (int, error) {
 	return strconv.Atoi(s)
 }
 
-// nameOf returns the name of a group of cores, given ascending: "cpu:0-1".
+// nameOf returns the name of a group of cores, which must be ascending: "cpu:0-1".
 func nameOf(cores []int) string { return "cpu:" + formatCores(cores) }
 
+// formatCores returns cores, which must be ascending, as parseCores reads them: "0-1+3".
 func formatCores(cores []int) string {
 	var b strings.Builder
 	for i := 0; i < len(cores); {

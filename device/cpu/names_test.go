@@ -105,11 +105,11 @@ func TestCoresThatAreNotThere(t *testing.T) {
 		threads int
 		want    string
 	}{
-		{"cpu:1", 0, "there is no core 1 for this process, only 0+2-3"},
-		{"cpu:0-3", 0, "there is no core 1"},
-		{"cpu:2-9", 0, "there is no core 4"},
-		{"cpu:2-999999999999", 0, "there is no core 4"},
-		{"cpu:9223372036854775807", 0, "there is no core 9223372036854775807"},
+		{"cpu:1", 0, "this process may not use core 1, only 0+2-3"},
+		{"cpu:0-3", 0, "this process may not use core 1"},
+		{"cpu:2-9", 0, "this process may not use core 4"},
+		{"cpu:2-999999999999", 0, "this process may not use core 4"},
+		{"cpu:9223372036854775807", 0, "this process may not use core 9223372036854775807"},
 		{"cpu", 4, "4 threads: this process may use 3 cores"},
 		{"cpu/2", 4, "4 threads: this process may use 3 cores"},
 		{"cpu", -1, "-1 threads: this process may use 3 cores"},

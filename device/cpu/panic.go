@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// PanicError is a panic in an operation, caught where it happened.
+// PanicError reports that an operation panicked or ended its goroutine.
 type PanicError struct {
-	Device string
-	Value  any    // what the panic was called with; nil: the goroutine was ended
-	Stack  string // from the frame that panicked on, at most maxFrames of them
+	Device string // the name of the device
+	Value  any    // the argument of panic; nil if the goroutine was ended with runtime.Goexit
+	Stack  string // the stack, from the function that panicked on; at most 16 frames
 }
 
 const maxFrames = 16
 
-// Error names the device, the value and the place, on one line.
+// Error names the device, the value, and the file and line, on one line.
 func (e *PanicError) Error() string {
 	what := "the goroutine of an operation was ended"
 	if e.Value != nil {
@@ -28,25 +28,26 @@ func (e *PanicError) Error() string {
 	return e.Device + ": " + what
 }
 
-// Unwrap returns the value where it is an error.
+// Unwrap returns the value if it is an error.
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err
 }
 
-// newPanicError is called by the deferred function that recovered the value.
+// newPanicError returns the error for a recovered value. It must be called by the deferred
+// function that recovered it.
 func newPanicError(device string, value any) *PanicError {
 	return &PanicError{device, value, trimStack(string(debug.Stack()))}
 }
 
-// trimStack leaves out of a stack all that lies above the frame that panicked,
-// the arguments, and the frames after the first few. Each frame is two lines:
-// the function, and its file and line.
+// trimStack shortens a stack in the format of runtime/debug.Stack, in which each frame has
+// two lines: the function, and its file and line. It removes the frames above the one that
+// panicked, the arguments, and all but the first maxFrames of the remaining frames.
 func trimStack(stack string) string {
 	lines := strings.Split(strings.TrimSpace(stack), "\n")
-	first := 1 // after the goroutine's number
+	first := 1 // the first line has the goroutine's number
 	for i, line := range lines {
-		// The runtime's own frames stand between panic and the code at fault.
+		// Skip panic and the frames of the runtime that follow it.
 		if strings.HasPrefix(line, "panic(") || strings.HasPrefix(line, "runtime.") && i == first {
 			first = i + 2
 		}

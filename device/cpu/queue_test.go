@@ -151,7 +151,7 @@ func TestRecordTakesItsOwnEventsOnly(t *testing.T) {
 	q, other := newQueue(t, "cpu"), newQueue(t, "cpu")
 	for _, e := range []device.Event{newEvent(t, other), device.Done} {
 		q.Record(e)
-		require.ErrorContains(t, q.Take(), "a queue that didn't make it")
+		require.ErrorContains(t, q.Take(), "an event of another queue")
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// quota returns how many cores' time the process's control groups grant it, rounded
-// up; MaxInt if there is no limit.
+// quota returns the CPU time that the process's control groups grant it, as a number of
+// cores rounded up, or MaxInt if there is no limit.
 func quota() int { return quotaIn(os.DirFS("/")) }
 
 func quotaIn(root fs.FS) int {
@@ -21,7 +21,7 @@ func quotaIn(root fs.FS) int {
 	return least
 }
 
-// cores returns a group's quota in cores, rounded up; MaxInt if it has none.
+// cores returns a group's quota as a number of cores rounded up, or MaxInt if it has none.
 func (g group) cores(root fs.FS) int {
 	var time, period int64 // microseconds
 	switch g.version {

@@ -4,6 +4,6 @@ package cpu
 
 import "math"
 
-// quota returns how many cores' time the system grants the process: MaxInt, since
-// only Linux's control groups limit it.
+// quota returns MaxInt, which means that there is no limit on the process's CPU time: only
+// Linux has control groups.
 func quota() int { return math.MaxInt }

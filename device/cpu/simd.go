@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// SIMDVariable is the environment variable that chooses a lower SIMD level than
-// the CPU's highest: avx512-vnni, avx512, avx-vnni, avx2 or portable.
+// SIMDVariable is the name of the environment variable that selects a SIMD level below the
+// CPU's highest: avx512-vnni, avx512, avx-vnni, avx2 or portable.
 const SIMDVariable = "LEAT_SIMD"
 
 const portable = "portable"
 
-// simd returns the level that kernels use.
+// simd returns the SIMD level that the kernels use.
 func simd() (string, error) { return chooseSIMD(os.Getenv(SIMDVariable), simdLevels()) }
 
-// chooseSIMD returns the level asked for, or the first and best of the levels
-// there are where none is.
+// chooseSIMD returns the level asked for, which must be one of levels, or the first of
+// levels, which is the best, if none is asked for.
 func chooseSIMD(asked string, levels []string) (string, error) {
 	switch {
 	case asked == "":
@@ -25,5 +25,5 @@ func chooseSIMD(asked string, levels []string) (string, error) {
 	case slices.Contains(levels, asked):
 		return asked, nil
 	}
-	return "", fmt.Errorf("%s=%s: this program on this CPU has %s", SIMDVariable, asked, strings.Join(levels, ", "))
+	return "", fmt.Errorf("%s=%s: this program supports only %s on this CPU", SIMDVariable, asked, strings.Join(levels, ", "))
 }

@@ -4,8 +4,8 @@ package cpu
 
 import "github.com/klauspost/cpuid/v2"
 
-// simdLevels returns the SIMD levels that the CPU has, best first. Each needs all that the
-// ones after it need, except that avx-vnni is no part of the AVX-512 levels.
+// simdLevels returns the SIMD levels that the CPU supports, best first. A level requires all
+// that the levels after it require, except that the AVX-512 levels don't require avx-vnni.
 func simdLevels() []string {
 	levels := []string{portable}
 	for _, l := range []struct {

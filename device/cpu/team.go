@@ -6,27 +6,28 @@ import (
 	"sync/atomic"
 )
 
-// team is a device's workers, but for the first, which is whoever calls.
+// team is the helpers of a device: all workers but the first, which is the caller.
 //
-// A job is posted in one word of state. While its open bit is set, a helper may
-// join by counting itself in; the poster clears the bit when the parts have run
-// out, and then waits for those that joined, never for one that was asleep or
-// had no processor to run on. A helper that comes late finds the door closed.
+// The caller posts a job by setting the open bit of the state word. While the bit is set, a
+// helper joins the job by incrementing the count in the same word. When no parts are left,
+// the caller clears the bit and waits for the helpers that joined. It never waits for a
+// helper that was asleep or had no processor to run on: such a helper finds the bit cleared
+// and can't join any more.
 type team struct {
-	device  string
-	cores   []int
-	pinned  bool // helpers to their cores
-	spins   int
+	device  string // the name, for errors
+	cores   []int  // of the workers; worker 0 is the caller
+	pinned  bool   // whether the helpers are pinned to their cores
+	spins   int    // how often a helper polls before it sleeps
 	helpers []helper
 	running sync.WaitGroup
 
-	mu      sync.Mutex // one job at a time; also start and close
-	started bool
+	mu      sync.Mutex // held during a job, so that there is one at a time, and by close
+	started bool       // whether the helpers' goroutines run
 	closed  bool
 
-	job     Job // written before state, read after joining
+	job     Job // written before state is set to open, read after joining
 	parts   int
-	failure atomic.Pointer[PanicError]
+	failure atomic.Pointer[PanicError] // the job's first panic
 
 	_     [cacheLine]byte
 	next  atomic.Int64 // the next part to claim
@@ -35,33 +36,35 @@ type team struct {
 	_     [cacheLine]byte
 }
 
-// The state word: the count of helpers that joined and haven't left, the open
-// bit, the quit bit, and the number of the job.
+// The layout of the state word.
 const (
-	joined   = 1<<16 - 1
-	isOpen   = 1 << 16
-	quit     = 1 << 17
-	oneEpoch = 1 << 18
+	joined   = 1<<16 - 1 // mask of the count of helpers that have joined and not yet left
+	isOpen   = 1 << 16   // the bit that lets helpers join
+	quit     = 1 << 17   // the bit that ends the helpers
+	oneEpoch = 1 << 18   // the increment of the job's number, which is in the upper bits
 )
 
-// epoch returns the job's number in its place in the word.
+// epoch returns the bits of a state word that hold the job's number.
 func epoch(state uint64) uint64 { return state &^ (oneEpoch - 1) }
 
-const cacheLine = 128 // two of 64: processors fetch them in pairs
+// cacheLine is the distance in bytes that avoids false sharing. It is two lines of 64 bytes,
+// because processors fetch them in pairs.
+const cacheLine = 128
 
-// A helper that has nothing to do looks for work for some tens of
-// microseconds, longer than the gap between two ops of a layer, and then
-// sleeps. With one processor to run on, looking would keep the poster off it.
+// spins is how often an idle helper polls for a job before it sleeps. That takes some tens
+// of microseconds, longer than the gap between two ops of a layer. If GOMAXPROCS is 1, a
+// helper doesn't poll, because that would keep the caller from running.
 const spins = 1 << 15
 
-// helper is one worker.
+// helper is one goroutine of a team.
 type helper struct {
-	asleep atomic.Bool   // whoever clears it sends one wake
-	wake   chan struct{} // has room for it
+	asleep atomic.Bool   // the goroutine that sets it to false sends to wake, if it is another
+	wake   chan struct{} // has a buffer of one, so that the send never blocks
 	_      [cacheLine]byte
 }
 
-// newTeam makes a team with a worker for each core. It has no goroutines yet.
+// newTeam returns a team with one worker for each core. The helpers' goroutines start with
+// the first job.
 func newTeam(device string, cores []int, pinned bool) *team {
 	t := &team{device: device, cores: cores, pinned: pinned, helpers: make([]helper, len(cores)-1)}
 	if runtime.GOMAXPROCS(0) > 1 {
@@ -75,7 +78,8 @@ func newTeam(device string, cores []int, pinned bool) *team {
 
 func (t *team) size() int { return len(t.helpers) + 1 }
 
-// do does all parts of a job, with the team if it is free.
+// do does all parts of a job: with the helpers if no other job runs, and otherwise on the
+// caller alone. It returns the job's first panic.
 func (t *team) do(parts int, j Job) *PanicError {
 	if parts == 1 || len(t.helpers) == 0 || !t.mu.TryLock() {
 		return alone(t.device, parts, j)
@@ -87,7 +91,7 @@ func (t *team) do(parts int, j Job) *PanicError {
 	return t.together(parts, j)
 }
 
-// alone does all parts on the caller.
+// alone does all parts on the calling goroutine.
 func alone(device string, parts int, j Job) (failure *PanicError) {
 	returned := false
 	defer func() {
@@ -102,7 +106,7 @@ func alone(device string, parts int, j Job) (failure *PanicError) {
 	return nil
 }
 
-// together posts a job and takes part in it. The team is locked; it unlocks it.
+// together posts a job and takes part in it. t.mu must be held; together unlocks it.
 func (t *team) together(parts int, j Job) *PanicError {
 	t.start()
 	t.job, t.parts = j, parts
@@ -112,13 +116,13 @@ func (t *team) together(parts int, j Job) *PanicError {
 	for i := range t.helpers[:min(parts-1, len(t.helpers))] {
 		t.helpers[i].rouse()
 	}
-	defer t.finish() // also where a part ends the caller's goroutine
+	defer t.finish() // deferred, as a part may end the caller's goroutine
 	t.claim(0)
 	t.shut()
 	return t.failure.Load()
 }
 
-// shut closes the door behind those that joined and waits until they have left.
+// shut clears the open bit and waits until the helpers that joined have left the job.
 func (t *team) shut() {
 	t.state.And(^uint64(isOpen))
 	for i := 0; t.state.Load()&joined != 0; i++ {
@@ -128,13 +132,14 @@ func (t *team) shut() {
 	}
 }
 
+// finish ends a job and unlocks t.mu.
 func (t *team) finish() {
 	t.shut()
 	t.job = nil
 	t.mu.Unlock()
 }
 
-// claim does parts until none are left or one panics.
+// claim claims and does parts until none are left or one panics.
 func (t *team) claim(worker int) {
 	returned := false
 	defer func() {
@@ -153,7 +158,7 @@ func (t *team) claim(worker int) {
 	returned = true
 }
 
-// start starts the helpers at the first job.
+// start starts the helpers' goroutines, if they don't run yet. t.mu must be held.
 func (t *team) start() {
 	if t.started {
 		return
@@ -164,7 +169,7 @@ func (t *team) start() {
 	}
 }
 
-// close ends the helpers, after a job that is under way, and waits for them.
+// close waits for a job in progress, ends the helpers, and waits for them.
 func (t *team) close() {
 	t.mu.Lock()
 	t.closed = true
@@ -176,7 +181,7 @@ func (t *team) close() {
 	t.running.Wait()
 }
 
-// help is the life of a helper, on a thread of its own where it is pinned.
+// help is the body of a helper's goroutine.
 func (t *team) help(i int) {
 	worker := i + 1
 	if t.pinned && pin(maskOf(t.cores[worker])) {
@@ -196,11 +201,12 @@ func (t *team) help(i int) {
 
 // assist takes part in the job that the helper has joined.
 func (t *team) assist(worker int) {
-	defer t.state.Add(^uint64(0)) // minus one: it leaves
+	defer t.state.Add(^uint64(0)) // adds -1: the helper leaves the job
 	t.claim(worker)
 }
 
-// await returns a state in which a job other than the last is open, or quit.
+// await waits until a job other than the last can be joined, or the helper has to end, and
+// returns that state.
 func (t *team) await(h *helper, last uint64) uint64 {
 	for {
 		for range t.spins + 1 {
@@ -208,7 +214,8 @@ func (t *team) await(h *helper, last uint64) uint64 {
 				return s
 			}
 		}
-		// A post after the store sees the sleeper; one before it is seen here.
+		// A caller that posts a job after this store sees that the helper is asleep. A job
+		// posted before the store is seen by the load that follows.
 		h.asleep.Store(true)
 		if s := t.state.Load(); wanted(s, last) && h.asleep.CompareAndSwap(true, false) {
 			return s
@@ -217,11 +224,12 @@ func (t *team) await(h *helper, last uint64) uint64 {
 	}
 }
 
+// wanted reports whether a helper whose last job is given should return from await.
 func wanted(state, last uint64) bool {
 	return state&quit != 0 || state&isOpen != 0 && epoch(state) != last
 }
 
-// rouse wakes the helper if it sleeps. It doesn't block.
+// rouse wakes the helper if it is asleep. It doesn't block.
 func (h *helper) rouse() {
 	if h.asleep.Load() && h.asleep.CompareAndSwap(true, false) {
 		h.wake <- struct{}{}

@@ -68,7 +68,7 @@ func TestNames(t *testing.T) {
 		require.ErrorAs(t, err, new(*device.ListError), name)
 	}
 	_, err := backend.Resolve("cuda:7", 0)
-	require.EqualError(t, err, "cuda:7 isn't there: there are cuda:0 and cuda:1")
+	require.EqualError(t, err, "cuda:7 does not exist: there are cuda:0 and cuda:1")
 	_, err = backend.Open("cuda:2")
 	require.ErrorContains(t, err, "cuda:2 isn't there")
 	require.NotErrorAs(t, err, new(*device.ListError))

@@ -51,7 +51,7 @@ func TestAVanishedGPUFailsItsWorkAndNoOther(t *testing.T) {
 	require.ErrorIs(t, finishOn(q, events[0]), device.ErrLost)
 	_, err := d.Alloc(1)
 	require.ErrorIs(t, err, device.ErrLost)
-	require.ErrorContains(t, err, "cuda:0: lost before: cuda:0: cu")
+	require.ErrorContains(t, err, "cuda:0: the GPU was lost earlier: cuda:0: cu")
 	_, err = d.AllocHost(1)
 	require.ErrorIs(t, err, device.ErrLost)
 	_, err = d.NewQueue()

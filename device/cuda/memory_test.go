@@ -55,14 +55,14 @@ func TestOutOfMemorySaysHowMuch(t *testing.T) {
 		require.ErrorIs(t, err, device.ErrOutOfMemory)
 		require.NotErrorIs(t, err, device.ErrLost)
 		require.Regexp(t, `^cuda:0: cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY \(.+\): `+device.FormatSize(n)+
-			` asked for, Leat holds 1.0 MiB, 6\d\.\d MiB of 64.0 MiB are free$`, err.Error())
+			` were asked for, Leat has allocated 1.0 MiB, 6\d\.\d MiB of 64.0 MiB are free$`, err.Error())
 		var e *device.DriverError
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, 2, e.Code)
 		require.Equal(t, "cuda:0", e.Device)
 	}
 	_, err := d.Alloc(-1)
-	require.EqualError(t, err, "cuda:0: a buffer of -1 bytes")
+	require.EqualError(t, err, "cuda:0: can't allocate a buffer of -1 bytes")
 	require.EqualValues(t, 1<<20, d.Allocated(), "what failed isn't counted")
 	newBuffer(t, d, 1<<20) // it goes on
 }
@@ -82,7 +82,7 @@ func TestHostMemory(t *testing.T) {
 	require.ErrorContains(t, err, "cuda:0: cuMemHostAlloc: CUDA_ERROR_OUT_OF_MEMORY")
 	require.ErrorContains(t, err, "1.0 MiB asked for")
 	_, err = d.AllocHost(-1)
-	require.ErrorContains(t, err, "pinned memory of -1 bytes")
+	require.ErrorContains(t, err, "-1 bytes of pinned memory")
 
 	to := newBuffer(t, d, 100)
 	copy(b.Bytes(), pattern(100, 3))
@@ -105,7 +105,7 @@ func TestCloseReportsWhatWasNotFreed(t *testing.T) {
 	require.NoError(t, err)
 	h, err := d.(*Device).AllocHost(1)
 	require.NoError(t, err)
-	require.EqualError(t, d.Close(), "cuda:0: closed with 2 buffers of 1.5 MiB in all and 1 of pinned memory not freed")
+	require.EqualError(t, d.Close(), "cuda:0: closed before 2 buffers of 1.5 MiB in total and 1 of pinned memory were freed")
 	require.NoError(t, d.Close(), "once")
 
 	h.Bytes()[0] = 1 // still there
@@ -126,7 +126,7 @@ func TestAQueueMayOutliveItsDevice(t *testing.T) {
 	require.NoError(t, err)
 	q, err := d.NewQueue()
 	require.NoError(t, err)
-	require.EqualError(t, d.Close(), "cuda:0: closed before its queues")
+	require.EqualError(t, d.Close(), "cuda:0: closed before its queues were closed")
 	require.NoError(t, q.Close())
 	require.NoError(t, d.Close())
 }

@@ -56,7 +56,7 @@ func TestABufferOfAnotherGPUIsRefused(t *testing.T) {
 	require.EqualError(t, outcomeOf(t, q), "cuda:0: an upload of 1 bytes: the buffer isn't this GPU's")
 	add := newAdder(t, b, 2)
 	within(q, func() { add.launch(q, other, other) })
-	require.EqualError(t, outcomeOf(t, q), "cuda:0: a launch of a function that isn't this GPU's")
+	require.EqualError(t, outcomeOf(t, q), "cuda:0: the function to launch is not one of this GPU")
 }
 
 func TestAnErrorGoesToTheNextEvent(t *testing.T) {
@@ -119,7 +119,7 @@ func TestRecordTakesItsOwnEventsOnly(t *testing.T) {
 	q, other := newQueue(t, d), newQueue(t, d)
 	for _, e := range []device.Event{newEvent(t, other), device.Done} {
 		within(q, func() { q.Record(e) })
-		require.ErrorContains(t, outcomeOf(t, q), "a queue that didn't make it")
+		require.ErrorContains(t, outcomeOf(t, q), "an event of another queue")
 	}
 }
 
@@ -133,7 +133,7 @@ func TestCloseReturnsAnErrorThatNobodyHas(t *testing.T) {
 	require.Equal(t, broken, q.Close())
 	require.NoError(t, q.Close())
 	_, err = q.NewEvent()
-	require.EqualError(t, err, "cuda:0: an event of a closed queue")
+	require.EqualError(t, err, "cuda:0: making an event of a closed queue")
 	within(q, func() { q.Record(e) })
 	require.EqualError(t, q.Err(), "cuda:0: Record on a closed queue")
 	require.True(t, e.Done(), "nobody waits for ever")
@@ -184,12 +184,12 @@ func TestLaunchesAreChecked(t *testing.T) {
 	add := newAdder(t, d, 3)
 	grid := device.Grid{X: 1, Y: 1, Z: 1, Threads: 256}
 	within(q, func() { q.Launch(add.f, grid, make([]byte, driver.MostParams+1)) })
-	require.ErrorContains(t, outcomeOf(t, q), "a launch of leat_add with 4097 bytes of parameters: 4096 are the most")
+	require.ErrorContains(t, outcomeOf(t, q), "launch of leat_add with 4097 bytes of parameters: the maximum is 4096")
 	grid.Threads = 257
 	within(q, func() { q.Launch(add.f, grid, add.params) })
-	require.ErrorContains(t, outcomeOf(t, q), "a launch of leat_add in blocks of 257 threads: it runs in 256 at most")
+	require.ErrorContains(t, outcomeOf(t, q), "launch of leat_add in blocks of 257 threads: the kernel's maximum is 256")
 	within(q, func() { q.Launch(nil, grid, add.params) })
-	require.ErrorContains(t, outcomeOf(t, q), "a function that isn't this GPU's")
+	require.ErrorContains(t, outcomeOf(t, q), "the function to launch is not one of this GPU")
 }
 
 func TestAfterMakesTheGPUWaitAndNotTheHost(t *testing.T) {

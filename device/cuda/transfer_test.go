@@ -235,7 +235,7 @@ func TestMovesAreChecked(t *testing.T) {
 			require.ErrorContains(t, err, fmt.Sprintf("moving %d bytes from a buffer of 16 to one of 8", n))
 		}
 		_, err := tr.Move(background, nil, onA, 1, device.Done)
-		require.ErrorContains(t, err, "no buffer")
+		require.ErrorContains(t, err, "a buffer is nil")
 		_, err = tr.Move(background, onC, onA, 1, device.Done)
 		require.Error(t, err)
 	}

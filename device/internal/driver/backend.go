@@ -10,28 +10,28 @@ import (
 	"github.com/leat-dev/leat/device"
 )
 
-// Backend is a kind of GPU as package device has it: the GPUs of one driver, called
-// cuda:0, cuda:1 and so on by their kind. It implements device.Backend.
+// Backend is the backend for the GPUs of one driver, which are named cuda:0, cuda:1 and so
+// on after their kind. It implements device.Backend.
 type Backend struct {
-	Of   device.Kind
-	Load func() (Driver, error) // returns the driver that the process has loaded
+	Of   device.Kind            // the kind of the GPUs
+	Load func() (Driver, error) // returns the process's driver, and loads it if necessary
 }
 
 // Kind returns the kind of GPU.
 func (b Backend) Kind() device.Kind { return b.Of }
 
-// Discover describes the GPUs that Leat can use. The error says what is wrong with
-// the others, or why there is none.
+// Discover describes the GPUs that Leat can use. The error says what is wrong with the
+// others or, if there is no GPU, why.
 func (b Backend) Discover() ([]device.Info, error) {
 	d, count, err := b.machine()
 	if err != nil {
 		return nil, err
 	}
-	// Each needs a context for a moment, which takes a driver tenths of a second.
-	looked, failed := make([]device.Info, count), make([]error, count)
+	// Query the GPUs concurrently: making a context for each takes tenths of a second.
+	queried, failed := make([]device.Info, count), make([]error, count)
 	var all sync.WaitGroup
 	for i := range count {
-		all.Go(func() { looked[i], failed[i] = b.look(d, i, count) })
+		all.Go(func() { queried[i], failed[i] = b.query(d, i, count) })
 	}
 	all.Wait()
 	var infos []device.Info
@@ -41,7 +41,7 @@ func (b Backend) Discover() ([]device.Info, error) {
 			errs = append(errs, failed[i].Error())
 			continue
 		}
-		infos = append(infos, looked[i])
+		infos = append(infos, queried[i])
 	}
 	if errs != nil {
 		err = errors.New(strings.Join(errs, "; "))
@@ -49,20 +49,20 @@ func (b Backend) Discover() ([]device.Info, error) {
 	return infos, err
 }
 
-// Resolve describes the GPU of that name. A GPU has no threads to limit.
+// Resolve describes the GPU with that name. A limit on CPU threads has no effect.
 func (b Backend) Resolve(name string, _ int) ([]device.Info, error) {
 	d, i, count, err := b.find(name)
 	if err != nil {
 		return nil, err
 	}
-	info, err := b.look(d, i, count)
+	info, err := b.query(d, i, count)
 	if err != nil {
 		return nil, err
 	}
 	return []device.Info{info}, nil
 }
 
-// Open opens the GPU of that name as a *Device.
+// Open opens the GPU with that name as a *Device.
 func (b Backend) Open(name string) (device.Device, error) {
 	d, i, count, err := b.find(name)
 	if err != nil {
@@ -75,7 +75,7 @@ func (b Backend) Open(name string) (device.Device, error) {
 	return open(d, handle, info)
 }
 
-// machine returns the driver, and how many GPUs it has.
+// machine returns the driver and the number of its GPUs. It is an error if there is none.
 func (b Backend) machine() (Driver, int, error) {
 	d, err := b.Load()
 	if err != nil {
@@ -88,9 +88,9 @@ func (b Backend) machine() (Driver, int, error) {
 	return d, count, err
 }
 
-// look describes GPU i of count with its free memory, for which it needs a context
-// for a moment. That of a device that is open is used again.
-func (b Backend) look(d Driver, i, count int) (device.Info, error) {
+// query describes GPU i of count, including its free memory. For that it retains the GPU's
+// context during the call; if the device is open, its context exists already.
+func (b Backend) query(d Driver, i, count int) (device.Info, error) {
 	info, handle, err := b.describe(d, i, count)
 	if err != nil {
 		return info, err
@@ -106,8 +106,8 @@ func (b Backend) look(d Driver, i, count int) (device.Info, error) {
 	return info, err
 }
 
-// describe says what can be said of GPU i of count without a context, and returns
-// the driver's handle of it.
+// describe returns the description of GPU i of count as far as it is known without a
+// context, and the driver's handle for the GPU.
 func (b Backend) describe(d Driver, i, count int) (device.Info, int32, error) {
 	name := b.nameOf(i)
 	handle, err := d.Handle(i)
@@ -123,7 +123,7 @@ func (b Backend) describe(d Driver, i, count int) (device.Info, int32, error) {
 	return info, handle, nil
 }
 
-// named says which GPU an error is about.
+// named sets the device's name in a driver's error that has none.
 func named(err error, name string) error {
 	if e := (*Error)(nil); errors.As(err, &e) && e.Device == "" {
 		e.Device = name
@@ -131,8 +131,8 @@ func named(err error, name string) error {
 	return err
 }
 
-// peers returns the names of the GPUs whose memory GPU i can read. One that the driver
-// can't tell of is none: that it is sick is no fault of GPU i.
+// peers returns the names of the GPUs whose memory GPU i can read. It leaves out a GPU for
+// which the query fails, because such a GPU's fault must not make GPU i unusable.
 func (b Backend) peers(d Driver, i, count int, handle int32) (names []string) {
 	calls := d.Calls()
 	for j := range count {
@@ -150,7 +150,7 @@ func (b Backend) peers(d Driver, i, count int, handle int32) (names []string) {
 	return names
 }
 
-// find returns the number of the GPU of that name, among how many.
+// find returns the driver, the number of the GPU with that name, and the count of GPUs.
 func (b Backend) find(name string) (d Driver, i, count int, err error) {
 	if i, err = b.parseName(name); err != nil {
 		return nil, 0, 0, err
@@ -159,12 +159,12 @@ func (b Backend) find(name string) (d Driver, i, count int, err error) {
 		return nil, 0, 0, err
 	}
 	if i >= count {
-		return nil, 0, 0, fmt.Errorf("%s isn't there: there %s", name, b.areThere(count))
+		return nil, 0, 0, fmt.Errorf("%s does not exist: there %s", name, b.areThere(count))
 	}
 	return d, i, count, nil
 }
 
-// parseName returns N of cuda:N. Anything else is a *device.ListError.
+// parseName returns the N of "cuda:N". It returns a *device.ListError for any other name.
 func (b Backend) parseName(name string) (int, error) {
 	spec, ok := strings.CutPrefix(name, b.Of.String()+":")
 	if !ok {
@@ -172,14 +172,14 @@ func (b Backend) parseName(name string) (int, error) {
 	}
 	n, err := strconv.ParseUint(spec, 10, 31)
 	if err != nil || b.nameOf(int(n)) != name {
-		return 0, &device.ListError{Entry: name, Reason: "after the : stands a GPU's number, as in " + b.nameOf(0)}
+		return 0, &device.ListError{Entry: name, Reason: "the colon must be followed by a GPU's number, as in " + b.nameOf(0)}
 	}
 	return int(n), nil
 }
 
 func (b Backend) nameOf(i int) string { return b.Of.String() + ":" + strconv.Itoa(i) }
 
-// areThere lists the names of so many GPUs: "are cuda:0 and cuda:1".
+// areThere returns the part of a sentence that names the GPUs: "are cuda:0 and cuda:1".
 func (b Backend) areThere(count int) string {
 	switch count {
 	case 1:

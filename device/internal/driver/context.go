@@ -7,30 +7,30 @@ import (
 	"sync/atomic"
 )
 
-// gpu is a GPU and its context, the one that all users of it in a process share. The
-// driver counts them.
+// gpu is a GPU and a reference to its primary context, which is the same for all users of
+// the GPU in a process. The driver counts the references.
 type gpu struct {
 	driver  Driver
-	name    string // "cuda:1"
-	handle  int32  // the driver's of the GPU
-	context uintptr
+	name    string  // "cuda:1"
+	handle  int32   // the driver's handle for the GPU
+	context uintptr // the driver's handle for the context
 
-	lost atomic.Pointer[lostError]
+	lost atomic.Pointer[lostError] // nil until the GPU is lost
 }
 
-// lostError is the error of what comes after the GPU was lost.
+// lostError is the error of all operations after the GPU was lost.
 type lostError struct {
-	device string
-	first  *Error
+	device string // the GPU's name
+	first  *Error // the error with which it was lost
 }
 
 func (e *lostError) Error() string {
-	return fmt.Sprintf("%s: lost before: %s: close all that uses it, or start the program again", e.device, e.first)
+	return fmt.Sprintf("%s: the GPU was lost earlier: %s: close everything that uses it, or restart the program", e.device, e.first)
 }
 
 func (e *lostError) Unwrap() error { return e.first }
 
-// retain takes part in a GPU's context, until release.
+// retain returns a GPU with a reference to its context, which release drops.
 func retain(d Driver, name string, handle int32) (*gpu, error) {
 	g := &gpu{driver: d, name: name, handle: handle}
 	var err *Error
@@ -38,9 +38,10 @@ func retain(d Driver, name string, handle int32) (*gpu, error) {
 	return g, g.named(err)
 }
 
+// release drops the reference to the context.
 func (g *gpu) release() error { return g.check(g.driver.Calls().Release(g.handle)) }
 
-// named is the error of a call as one of the GPU's, nil if there is none.
+// named sets the GPU's name in the error of a call. It returns nil if e is nil.
 func (g *gpu) named(e *Error) error {
 	if e == nil {
 		return nil
@@ -49,7 +50,7 @@ func (g *gpu) named(e *Error) error {
 	return e
 }
 
-// check is named, and notes whether the GPU is lost.
+// check does what named does, and marks the GPU as lost if the error says so.
 func (g *gpu) check(e *Error) error {
 	if e != nil && e.Lost {
 		g.lost.CompareAndSwap(nil, &lostError{g.name, e})
@@ -57,14 +58,14 @@ func (g *gpu) check(e *Error) error {
 	return g.named(e)
 }
 
-// lose counts the GPU as lost, if there is an error.
+// lose marks the GPU as lost if err is an error of the driver.
 func (g *gpu) lose(err error) {
 	if e := (*Error)(nil); errors.As(err, &e) {
 		g.lost.CompareAndSwap(nil, &lostError{g.name, e})
 	}
 }
 
-// Lost is the error of a GPU that was lost, nil while it isn't.
+// Lost returns an error if the GPU was lost, and nil otherwise.
 func (g *gpu) Lost() error {
 	if e := g.lost.Load(); e != nil {
 		return e
@@ -72,10 +73,10 @@ func (g *gpu) Lost() error {
 	return nil
 }
 
-// same says that both are one GPU.
+// same reports whether both are the same GPU.
 func (g *gpu) same(other *gpu) bool { return g.driver == other.driver && g.handle == other.handle }
 
-// memory returns the GPU's bytes that are free, and all of them.
+// memory returns the bytes of the GPU's memory that are free, and those in total.
 func (g *gpu) memory() (free, total int64, err error) {
 	v := g.visit()
 	defer v.leave()
@@ -86,20 +87,20 @@ func (g *gpu) memory() (free, total int64, err error) {
 	return free, total, g.check(failed)
 }
 
-// visit is a goroutine's time on a GPU: from enter to leave it is locked to its
-// thread, and the GPU's context is the thread's current one. Visits of one goroutine
-// may nest. Entering and leaving allocate nothing.
+// visit is a scope in which a goroutine calls the driver for a GPU. From enter to leave, the
+// goroutine is locked to its thread, and the GPU's context is the thread's current context.
+// Visits of one goroutine may nest. Neither enter nor leave allocates.
 type visit struct {
 	calls   Calls
 	gpu     *gpu
-	before  uintptr // the context that was current
-	entered bool
-	current bool // the GPU's context is the thread's
+	before  uintptr // the context that was current before
+	entered bool    // whether before is set, so that leave restores it
+	current bool    // whether the GPU's context is the thread's current one
 }
 
 func (g *gpu) visit() *visit { return &visit{calls: g.driver.Calls(), gpu: g} }
 
-// enter begins the visit. Whether it fails or not, leave must follow.
+// enter begins the visit. The caller must call leave even if enter fails.
 func (v *visit) enter() error {
 	runtime.LockOSThread()
 	var failed *Error
@@ -112,13 +113,13 @@ func (v *visit) enter() error {
 	return err
 }
 
-// leave puts the thread back as it was. What the call returns says nothing about
-// the visit.
+// leave restores the thread's context. It ignores the driver's result, which may be the
+// error of work enqueued elsewhere.
 func (v *visit) leave() {
 	if v.entered {
 		v.entered, v.current = false, false
 		if v.calls.SetCurrent(v.before) != nil {
-			_ = v.calls.SetCurrent(0) // so that none stays that may be destroyed
+			_ = v.calls.SetCurrent(0) // so that no context remains current that may be destroyed
 		}
 	}
 	runtime.UnlockOSThread()

@@ -6,26 +6,26 @@ import (
 	"github.com/leat-dev/leat/device"
 )
 
-// PieceBytes is how much goes through a piece of pinned memory at once: see package
-// device, whose transfers through the host's memory have pieces as large.
+// PieceBytes is the size of a staging buffer in pinned memory. It is the same as in package
+// device's transfers through the host's memory, for the same reason.
 const PieceBytes = 1 << 20
 
-// detour is pinned memory between two GPUs of which one doesn't reach the other: two
-// pieces that the sender fills and the receiver empties in turn. Each waits for the
-// other's events by itself, so that the host needn't.
+// detour copies between two GPUs of which the receiver can't read the sender's memory. It
+// has two staging buffers in pinned host memory, which the sender fills and the receiver
+// empties alternately. The GPUs wait for each other's events, so the host need not wait.
 type detour struct {
-	sends    *Queue // of the sender
+	sends    *Queue // the sender's queue for copies
 	receiver *Device
-	pieces   [2]pass
-	turn     int
+	pieces   [2]piece
+	turn     int // the number of pieces so far; its lowest bit selects the next buffer
 }
 
-// pass is a piece of pinned memory and the driver's events around it.
-type pass struct {
+// piece is a staging buffer and the driver's events for it.
+type piece struct {
 	mem     []byte
-	filled  uintptr // of the sender
-	emptied uintptr // of the receiver
-	used    bool    // emptied was recorded
+	filled  uintptr // an event of the sender
+	emptied uintptr // an event of the receiver
+	used    bool    // whether emptied was recorded
 }
 
 func newDetour(from, receiver *Device) (*detour, error) {
@@ -53,7 +53,7 @@ func newDetour(from, receiver *Device) (*detour, error) {
 	return t, nil
 }
 
-// rawEvent returns an event of the driver.
+// rawEvent returns a new event of the driver.
 func (d *Device) rawEvent() (uintptr, error) {
 	v := d.visit()
 	defer v.leave()
@@ -63,8 +63,8 @@ func (d *Device) rawEvent() (uintptr, error) {
 	return d.newEventHandle(v.calls)
 }
 
-// move enqueues all parts on both GPUs. What goes wrong is the error of one of the
-// trip's events, and both tell when nothing of it runs any more.
+// move enqueues the copy of all pieces on both GPUs. An error is that of one of the trip's
+// events. When both events are done, nothing that move enqueued still runs.
 func (t *detour) move(q *Queue, dst, src *Buffer, n int64, ready device.Event, trip *trip) {
 	q.Begin()
 	defer q.End()
@@ -76,36 +76,38 @@ func (t *detour) move(q *Queue, dst, src *Buffer, n int64, ready device.Event, t
 		if !t.fill(p, part, src, at) {
 			break
 		}
-		q.shared(q.visit.calls.StreamWait(q.stream, p.filled))
+		q.didWithPeer(q.visit.calls.StreamWait(q.stream, p.filled))
 		q.Upload(dst, at, part)
 		if p.used = q.did(q.visit.calls.EventRecord(p.emptied, q.stream)); !p.used {
-			q.did(q.visit.calls.StreamSynchronize(q.stream)) // the sender wouldn't wait for it
+			q.did(q.visit.calls.StreamSynchronize(q.stream)) // as there is no event for the sender to wait for
 		}
 	}
 	q.Record(trip.arrived)
 	t.within(func() { t.sends.Record(trip.sent) })
 }
 
-// fill enqueues the sender's part and says whether the receiver may wait for it.
-func (t *detour) fill(p *pass, part []byte, src *Buffer, at int64) bool {
+// fill enqueues the sender's copy to a staging buffer, and reports whether the event filled
+// was recorded, so that the receiver can wait for it.
+func (t *detour) fill(p *piece, part []byte, src *Buffer, at int64) bool {
 	q := t.sends
 	q.Begin()
 	defer q.End()
 	if p.used && q.ready("a copy") {
-		q.shared(q.visit.calls.StreamWait(q.stream, p.emptied))
+		q.didWithPeer(q.visit.calls.StreamWait(q.stream, p.emptied))
 	}
 	q.Download(part, src, at)
 	return q.ready("a copy") && q.did(q.visit.calls.EventRecord(p.filled, q.stream))
 }
 
-// within visits the sender, beside the receiver.
+// within calls do between Begin and End of the sender's queue.
 func (t *detour) within(do func()) {
 	t.sends.Begin()
 	defer t.sends.End()
 	do()
 }
 
-// close waits for the sender. The receiver's part is done.
+// close waits for the sender's copies and frees the staging buffers. The receiver's copies
+// must be done.
 func (t *detour) close() error {
 	from := t.sends.device
 	errs := []error{t.sends.Close()}
@@ -118,7 +120,8 @@ func (t *detour) close() error {
 	return errors.Join(errs...)
 }
 
-// destroy gives an event of the driver back. A GPU that was lost has none any more.
+// destroy destroys an event of the driver; 0 is none. It returns no error if the GPU is
+// lost, since its events are gone with it.
 func (d *Device) destroy(event uintptr) error {
 	if event == 0 {
 		return nil

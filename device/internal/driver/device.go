@@ -13,23 +13,23 @@ import (
 type Device struct {
 	*gpu
 	info   device.Info
-	zeroer uintptr // the stream on which new memory is cleared
+	zeroer uintptr // the stream on which new memory is zeroed
 
-	mu      sync.Mutex // guards what follows
-	held    int64      // bytes of buffers not yet freed
-	buffers int        // how many they are
-	pinned  int        // buffers of host memory not yet freed
-	users   int        // all that still needs the context: buffers, streams
+	mu      sync.Mutex // guards the fields below
+	held    int64      // the total size in bytes of the buffers not yet freed
+	buffers int        // the number of these buffers
+	pinned  int        // the number of buffers of host memory not yet freed
+	users   int        // the number of buffers, queues and the like that need the context
 	closed  bool
 
 	reaching sync.Mutex    // guards reached
-	reached  map[*gpu]bool // whether this GPU reads another's memory
+	reached  map[*gpu]bool // whether this GPU can read another's memory, if known
 
 	loading  sync.Mutex // guards programs
 	programs map[[sha256.Size]byte]*Program
 }
 
-// open takes part in the context of the GPU that has the handle.
+// open opens the GPU with the given handle of the driver.
 func open(d Driver, handle int32, info device.Info) (*Device, error) {
 	g, err := retain(d, info.Name, handle)
 	if err != nil {
@@ -51,22 +51,22 @@ func open(d Driver, handle int32, info device.Info) (*Device, error) {
 	return own, nil
 }
 
-// Info describes the GPU, its free memory as it was when it was opened. The slices
-// are not to be changed.
+// Info describes the GPU. Free is the memory that was free when it was opened. The caller
+// must not modify the slices.
 func (d *Device) Info() device.Info { return d.info }
 
-// Allocated returns the bytes asked for in buffers that are not yet freed. Pinned
-// host memory isn't among them.
+// Allocated returns the total size in bytes of the buffers not yet freed. Pinned host memory
+// is not included.
 func (d *Device) Allocated() int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.held
 }
 
-// Close unloads the programs and leaves the GPU's context. Buffers that nobody freed
-// stay valid, since somebody may still use them, and are an error that says how many
-// they are; then, and while queues or transfers aren't closed, the context stays
-// until the last of them is gone. A second Close does nothing.
+// Close unloads the programs and releases the GPU's context. If there are buffers that were
+// not freed, or queues or transfers that were not closed, it returns an error that says so.
+// In that case they remain valid, since they may still be in use, and the context is
+// released when the last of them is freed or closed. Further calls have no effect.
 func (d *Device) Close() error {
 	d.mu.Lock()
 	if d.closed {
@@ -81,17 +81,17 @@ func (d *Device) Close() error {
 		err = d.end()
 	}
 	if buffers+pinned > 0 {
-		return fmt.Errorf("%s: closed with %d buffers of %s in all and %d of pinned memory not freed",
+		return fmt.Errorf("%s: closed before %d buffers of %s in total and %d of pinned memory were freed",
 			d.name, buffers, device.FormatSize(held), pinned)
 	}
 	if users > 0 {
-		return fmt.Errorf("%s: closed before its queues", d.name)
+		return fmt.Errorf("%s: closed before its queues were closed", d.name)
 	}
 	return err
 }
 
-// end gives back what the closed device has. Of a lost GPU nothing can be had back
-// but with the context, and its errors were told.
+// end releases the resources of a closed device. If the GPU is lost, end ignores errors:
+// the loss was reported, and the resources are released with the context.
 func (d *Device) end() error {
 	var first error
 	keep := func(err error) {
@@ -112,7 +112,8 @@ func (d *Device) end() error {
 	return first
 }
 
-// use counts something that needs the context, until drop.
+// use counts one more user of the context, until drop. It fails if the device is closed or
+// the GPU is lost; what names the user in that error.
 func (d *Device) use(what string) error {
 	if err := d.Lost(); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
@@ -126,7 +127,7 @@ func (d *Device) use(what string) error {
 	return nil
 }
 
-// drop undoes use. The last one of a closed device ends it.
+// drop undoes use. It releases the context of a closed device that has no users left.
 func (d *Device) drop() error {
 	d.mu.Lock()
 	d.users--
@@ -138,7 +139,7 @@ func (d *Device) drop() error {
 	return nil
 }
 
-// newStream returns a stream of the GPU that isn't ordered with any other.
+// newStream returns a new stream, which is not ordered with any other stream.
 func (d *Device) newStream() (uintptr, error) {
 	v := d.visit()
 	defer v.leave()

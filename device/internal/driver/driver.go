@@ -1,13 +1,13 @@
-// Package driver makes the GPUs of a driver into devices: contexts, memory, queues,
-// events, programs, and copies from GPU to GPU. It is written against a table of the
-// driver's functions, [Calls], which a backend fills in: CUDA's and HIP's are alike to
-// the order of their arguments.
+// Package driver implements package device's interfaces for the GPUs of any driver:
+// contexts, memory, queues, events, programs, and copies from GPU to GPU. It uses a table
+// of the driver's functions, [Calls], which a backend implements. CUDA's and HIP's
+// functions correspond to each other, down to the order of their parameters.
 //
-// The package owns what is the same whoever made the GPU: how a stream becomes a queue
-// whose errors come out at events, who waits for the driver, what is counted and given
-// back, and what follows when a GPU is lost. It doesn't know the names and numbers of a
-// driver's functions, errors and attributes, how its library is found, or what its
-// programs are written in. Those are the backend's, in device/cuda.
+// The package owns what is the same for every manufacturer: how a stream becomes a queue
+// that reports its errors through events, which goroutine waits for the driver, how
+// resources are counted and released, and what happens when a GPU is lost. It must not know
+// the names and numbers of a driver's functions, errors and attributes, how its library is
+// found, or the format of its programs. These belong to the backend, such as device/cuda.
 package driver
 
 import (
@@ -16,95 +16,97 @@ import (
 	"github.com/leat-dev/leat/device"
 )
 
-// Error is the error of a call. The backend fills in all but the Device.
+// Error is the error of a call to the driver. The backend sets all fields but Device.
 type Error = device.DriverError
 
-// Driver is a driver's library, loaded and started. Its methods may be called from any
-// goroutine. Two Drivers are one if they are equal.
+// Driver is a driver's library that is loaded and initialized. Its methods may be called
+// from any goroutine. Equal Drivers are the same library.
 type Driver interface {
-	// Calls returns the driver's functions for use by one goroutine at a time. It
-	// is on the heap, for the driver writes to it.
+	// Calls returns the driver's functions, for use by one goroutine at a time. The value
+	// must be on the heap, because the driver writes to it.
 	Calls() Calls
 
-	// Count returns how many GPUs there are.
+	// Count returns the number of GPUs.
 	Count() (int, error)
 
-	// Handle returns the driver's own handle of GPU i.
+	// Handle returns the driver's handle for GPU i.
 	Handle(i int) (int32, error)
 
-	// Describe returns what can be told of a GPU without a context: its maker's
-	// description and its memory. It is an error that the GPU can't be used. Who
-	// calls fills in the Info's name, kind and peers.
+	// Describe returns what is known of a GPU without a context: the manufacturer's
+	// description and the memory. If Leat can't use the GPU, it returns an error that says
+	// why. The caller sets the Info's name, kind and peers.
 	Describe(gpu int32, name string) (device.Info, error)
 }
 
-// Calls is the table of a driver's functions. A call returns nil when the driver took
-// it: what is enqueued on a stream runs later. All but Retain, Release, CanAccessPeer,
-// Current and SetCurrent are about the context that is the thread's current one.
+// Calls is the table of a driver's functions. A nil result means that the driver accepted
+// the call; work enqueued on a stream runs later. All functions but Retain, Release,
+// CanAccessPeer, Current and SetCurrent use the thread's current context.
 //
-// Where the table says that a call is hot it is made for every batch, and allocates
-// nothing. What a pointer points to must stay until the driver has used it.
+// The functions described as hot are called for every batch and must not allocate. Memory
+// that a pointer refers to must remain valid until the driver has used it.
 type Calls interface {
-	// Retain takes part in a GPU's context and Release ends that: the driver keeps
-	// it for the process as long as anyone has part in it. Memory and streams are a
-	// context's.
+	// Retain adds a reference to a GPU's primary context and Release drops one. The driver
+	// keeps the context, with its memory and streams, as long as the process has
+	// references.
 	Retain(gpu int32) (context uintptr, err *Error)
 	Release(gpu int32) *Error
 
-	// Current is the thread's context, 0 for none. Both are hot.
+	// Current returns the thread's current context, 0 if there is none, and SetCurrent
+	// changes it. Both are hot.
 	Current() (context uintptr, err *Error)
 	SetCurrent(context uintptr) *Error
 
-	// CanAccessPeer says whether a GPU can read another's memory, and EnablePeer
-	// has the current context read another's. It isn't an error that the machine
-	// has no room for it, or that it was enabled before.
+	// CanAccessPeer returns whether a GPU can read another GPU's memory. EnablePeer lets
+	// the current context read another context's memory, and returns false if the machine
+	// doesn't support it. It is not an error if the access is enabled already.
 	CanAccessPeer(gpu, peer int32) (bool, *Error)
 	EnablePeer(context uintptr) (enabled bool, err *Error)
 
-	// MemInfo returns the GPU's bytes that are free, and all of them. MemAlloc's
-	// memory is aligned to 256 bytes and holds anything.
+	// MemInfo returns the bytes of the GPU's memory that are free, and those in total.
+	// MemAlloc returns memory that is aligned to 256 bytes and has arbitrary contents.
 	MemInfo() (free, total int64, err *Error)
 	MemAlloc(bytes int64) (address uintptr, err *Error)
 	MemFree(address uintptr) *Error
 
-	// HostAlloc returns memory of the host that stays in place, for copies of every
-	// GPU of this driver.
+	// HostAlloc returns page-locked host memory that all GPUs of this driver can copy to
+	// and from.
 	HostAlloc(bytes int64) (mem unsafe.Pointer, err *Error)
 	HostFree(mem unsafe.Pointer) *Error
 
-	// Copies between the host and the GPU, and from another GPU's context to the
-	// current one; and zeros. All are hot.
+	// CopyToGPU and CopyToHost copy between the host and the GPU, CopyPeer copies from
+	// the context from to the context to, and Zero sets memory to zeros. All are hot.
 	CopyToGPU(dst uintptr, src unsafe.Pointer, bytes int, stream uintptr) *Error
 	CopyToHost(dst unsafe.Pointer, src uintptr, bytes int, stream uintptr) *Error
 	CopyPeer(dst, to, src, from uintptr, bytes int64, stream uintptr) *Error
 	Zero(address uintptr, bytes int64, stream uintptr) *Error
 
-	// StreamCreate returns a stream that isn't ordered with any other. Its end
-	// leaves what it has enqueued to run. StreamWait, which is hot, makes what is
-	// enqueued from now on run after an event's latest recording.
+	// StreamCreate returns a stream that is not ordered with any other. StreamDestroy
+	// doesn't cancel the work enqueued on it. StreamWait, which is hot, makes the work
+	// enqueued from now on wait for an event's latest recording.
 	StreamCreate() (stream uintptr, err *Error)
 	StreamDestroy(stream uintptr) *Error
 	StreamSynchronize(stream uintptr) *Error
 	StreamWait(stream, event uintptr) *Error
 
-	// EventCreate returns an event that says nothing about time, and whose waiter
-	// sleeps. EventRecord and EventSynchronize are hot.
+	// EventCreate returns an event without timing. EventSynchronize waits for its latest
+	// recording, and the thread sleeps meanwhile. EventRecord and EventSynchronize are
+	// hot.
 	EventCreate() (event uintptr, err *Error)
 	EventRecord(event, stream uintptr) *Error
 	EventSynchronize(event uintptr) *Error
 	EventDestroy(event uintptr) *Error
 
-	// ModuleLoad compiles or loads a program's image; its error has what the
-	// compiler said. ModuleFunction returns a kernel that is ready to be launched,
-	// and the most threads that a block of it may have.
+	// ModuleLoad compiles or loads a program's image. Its error includes the compiler's
+	// messages. ModuleFunction returns a kernel that is ready to be launched, and the
+	// maximum number of threads in its blocks.
 	ModuleLoad(image []byte) (module uintptr, err *Error)
 	ModuleUnload(module uintptr) *Error
 	ModuleFunction(module uintptr, name string) (function uintptr, threads int, err *Error)
 
-	// Launch enqueues a kernel with its one parameter, a struct of at most
-	// MostParams bytes, which it copies. It is hot.
+	// Launch enqueues a kernel with its only parameter, a struct of at most MostParams
+	// bytes, which it copies. It is hot.
 	Launch(function uintptr, grid device.Grid, stream uintptr, params []byte) *Error
 }
 
-// MostParams is how many bytes of parameters a kernel may have on every GPU.
+// MostParams is the maximum size in bytes of a kernel's parameters. Every GPU supports it.
 const MostParams = 4 << 10

@@ -85,7 +85,7 @@ func TestTheGPUsOfADriver(t *testing.T) {
 		require.ErrorContains(t, err, "rocm:0")
 	}
 	_, err = b.Resolve("rocm:3", 0)
-	require.EqualError(t, err, "rocm:3 isn't there: there are rocm:0 to rocm:2")
+	require.EqualError(t, err, "rocm:3 does not exist: there are rocm:0 to rocm:2")
 	require.Equal(t, "is only rocm:0", b.areThere(1))
 	require.Equal(t, "are rocm:0 and rocm:1", b.areThere(2))
 	f.gpus = 0
@@ -246,10 +246,10 @@ func TestMemoryThatIsOutSaysHowMuch(t *testing.T) {
 	f.fails["MemAlloc"] = failing{1, Error{Name: "OUT", OutOfMemory: true}}
 	_, err := d.Alloc(3 << 20)
 	require.ErrorIs(t, err, device.ErrOutOfMemory)
-	require.EqualError(t, err, "rocm:0: MemAlloc: OUT: 3.0 MiB asked for, Leat holds 0 B, 512.0 MiB of 1.0 GiB are free")
+	require.EqualError(t, err, "rocm:0: MemAlloc: OUT: 3.0 MiB were asked for, Leat has allocated 0 B, 512.0 MiB of 1.0 GiB are free")
 	f.fails["HostAlloc"] = failing{1, Error{Name: "OUT", OutOfMemory: true}}
 	_, err = d.AllocHost(1 << 20)
-	require.EqualError(t, err, "rocm:0: HostAlloc: OUT: 1.0 MiB asked for, Leat holds 0 B")
+	require.EqualError(t, err, "rocm:0: HostAlloc: OUT: 1.0 MiB were asked for, Leat has allocated 0 B")
 }
 
 func TestWhatFollowsALossNamesItsCause(t *testing.T) {
@@ -258,7 +258,7 @@ func TestWhatFollowsALossNamesItsCause(t *testing.T) {
 	require.NoError(t, g.Lost())
 	require.Equal(t, error(first), g.check(first))
 	_ = g.check(&Error{Code: 999, Lost: true})
-	require.EqualError(t, g.Lost(), "rocm:0: lost before: rocm:0: Launch: FAILED (unspecified launch failure): close all that uses it, or start the program again")
+	require.EqualError(t, g.Lost(), "rocm:0: the GPU was lost earlier: rocm:0: Launch: FAILED (unspecified launch failure): close everything that uses it, or restart the program")
 	require.ErrorIs(t, g.Lost(), device.ErrLost)
 	var e *Error
 	require.ErrorAs(t, g.Lost(), &e)

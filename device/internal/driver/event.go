@@ -10,37 +10,37 @@ import (
 	"github.com/leat-dev/leat/device"
 )
 
-// Event is a point in a queue. It implements device.Event and device.Timed. It lives
-// as long as its queue: after the queue's Close it is done, with its last error.
+// Event marks a point in a queue. It implements device.Event and device.Timed. After the
+// queue's Close it is done, with the error of its latest recording.
 //
-// It may be recorded again once it is done. Record waits for that where it must, so
-// that no error is lost and no earlier recording is taken for a later one.
+// Record waits until the event's previous recording is done, so that no error is lost and
+// no recording is mistaken for a later one.
 type Event struct {
 	queue  *Queue
-	handle uintptr
-	status *[device.StatusWords]uint32 // pinned, where the queue's status goes
+	handle uintptr                     // the driver's
+	status *[device.StatusWords]uint32 // pinned memory to which Record copies the queue's status
 
 	// Set by Record, read by the queue's waiter.
-	failed   error // the queue's own
-	reported bool  // the status comes
+	failed   error // the queue's error
+	reported bool  // whether the status is copied
 	explain  func([device.StatusWords]uint32) error
 
-	mu       sync.Mutex // guards what follows
-	recorded uint64     // how often it was recorded
-	finished uint64     // how many of these are done
-	inStream bool       // the last recording is in the stream, so that other streams can wait for it
-	closed   bool       // there is no handle any more
+	mu       sync.Mutex // guards the fields below
+	recorded uint64     // the number of recordings
+	finished uint64     // the number of recordings that are done
+	inStream bool       // whether the latest recording is in the stream, so that streams can wait for it
+	closed   bool       // whether handle was destroyed
 	failures []failure  // of the latest recordings, oldest first
-	began    time.Time
+	began    time.Time  // see Span
 	ended    time.Time
-	waiting  []chan struct{}
-	idle     []chan struct{} // as many as have ever waited at once
+	waiting  []chan struct{} // one for each goroutine in wait
+	idle     []chan struct{} // free ones, for use again
 }
 
-// Wait blocks until the work before the event's latest recording is done and returns
-// the first error of that work, or ctx's error if that comes first. Any number of
-// goroutines may wait at once. It asks nothing of the driver, and allocates nothing
-// once it has waited.
+// Wait blocks until the operations before the event's latest recording are done and returns
+// their first error. If ctx ends before, it returns ctx's error. Any number of goroutines
+// may wait at the same time. Wait makes no calls to the driver. It allocates only when more
+// goroutines wait for the event than ever before.
 func (e *Event) Wait(ctx context.Context) error {
 	return e.wait(ctx, e.latest())
 }
@@ -67,11 +67,11 @@ func (e *Event) wait(ctx context.Context, n uint64) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if i := slices.Index(e.waiting, woken); i >= 0 { // not woken
+	if i := slices.Index(e.waiting, woken); i >= 0 { // ctx ended, and finish has not sent
 		e.waiting = slices.Delete(e.waiting, i, i+1)
 	}
 	select {
-	case <-woken: // after ctx ended
+	case <-woken: // finish sent after ctx ended
 	default:
 	}
 	e.idle = append(e.idle, woken)
@@ -81,7 +81,7 @@ func (e *Event) wait(ctx context.Context, n uint64) error {
 	return ctx.Err()
 }
 
-// ticket adds one who waits. The lock is held.
+// ticket returns a channel to which finish will send once. e.mu must be held.
 func (e *Event) ticket() chan struct{} {
 	var t chan struct{}
 	if last := len(e.idle) - 1; last >= 0 {
@@ -93,17 +93,18 @@ func (e *Event) ticket() chan struct{} {
 	return t
 }
 
-// Span returns from when until when the GPU worked on what was enqueued between the
-// queue's latest Begin and the event's Record, as the queue's waiter saw it: from the
-// start of the first operation, after whatever that had to wait for, to the end of
-// the last. Both are a wake-up late. It is of the last recording that is done.
+// Span returns the time during which the GPU worked on the operations enqueued between the
+// queue's latest Begin and the event's Record: from the start of the first operation, when
+// everything that it waits for is done, to the end of the last. Both are when the queue's
+// waiter observed them, and so later by the time that waking a thread takes. Span is about
+// the latest recording that is done.
 func (e *Event) Span() (began, ended time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.began, e.ended
 }
 
-// Done says that no recording is under way.
+// Done reports whether all recordings are done.
 func (e *Event) Done() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -119,7 +120,7 @@ func (e *Event) arm(failed error, reported, inStream bool, explain func([device.
 	e.inStream = inStream
 }
 
-// finish ends a recording and wakes all who wait.
+// finish marks the oldest unfinished recording as done and wakes all goroutines that wait.
 func (e *Event) finish(err error, began, ended time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -132,7 +133,7 @@ func (e *Event) finish(err error, began, ended time.Time) {
 	}
 	e.began, e.ended = began, ended
 	for _, t := range e.waiting {
-		t <- struct{}{} // there is room: a ticket is woken once
+		t <- struct{}{} // never blocks: the channel has a buffer of one and gets one value
 	}
 	e.waiting = e.waiting[:0]
 }
@@ -143,13 +144,14 @@ type failure struct {
 	err error
 }
 
-// mostFailures is how many are kept. Who follows an event may ask for its error only
-// when it has been recorded again, be it several times, but not so late.
+// mostFailures is how many errors of an event's recordings are kept. Another queue that
+// waits for the event may ask for a recording's error after the event was recorded again
+// several times, though hardly after that many.
 const mostFailures = 64
 
-var errForgotten = fmt.Errorf("nobody knows any more whether this work failed: %d later recordings of its event did", mostFailures)
+var errForgotten = fmt.Errorf("it is no longer known whether this work failed: %d later recordings of its event did", mostFailures)
 
-// outcome returns the error of recording n, which is done. The lock is held.
+// outcome returns the error of recording n, which must be done. e.mu must be held.
 func (e *Event) outcome(n uint64) error {
 	for _, f := range slices.Backward(e.failures) {
 		if f.n == n {
@@ -162,7 +164,8 @@ func (e *Event) outcome(n uint64) error {
 	return nil
 }
 
-// statusError is what the kernels reported before the event.
+// statusError returns the error that the kernels before the event reported in the status
+// words, or nil if all words are zero.
 func (e *Event) statusError(device string) error {
 	if !e.reported || *e.status == [len(e.status)]uint32{} {
 		return nil
@@ -175,9 +178,10 @@ func (e *Event) statusError(device string) error {
 	return fmt.Errorf("%s: a kernel reported %v", device, *e.status)
 }
 
-// follow makes what is enqueued on the stream from now on run after the event. It
-// returns which recording that is, and whether it isn't done yet: then its error
-// comes later. Where the stream can't wait, and waits is false, the caller must.
+// follow makes the work enqueued on the stream from now on wait for the event's latest
+// recording, whose number is n. pending reports whether the recording is not done yet, so
+// that its error is not known. If waits is false, the stream can't wait for the event, and
+// the caller must.
 func (e *Event) follow(calls Calls, stream uintptr) (n uint64, pending, waits bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -191,7 +195,7 @@ func (e *Event) follow(calls Calls, stream uintptr) (n uint64, pending, waits bo
 	return e.recorded, e.finished < e.recorded, waits, nil
 }
 
-// newEventHandle creates an event of the driver.
+// newEventHandle creates an event of the driver and returns its handle.
 func (d *Device) newEventHandle(calls Calls) (uintptr, error) {
 	handle, err := calls.EventCreate()
 	return handle, d.check(err)

@@ -9,11 +9,11 @@ import (
 	"github.com/leat-dev/leat/device"
 )
 
-// Alloc returns a zeroed buffer of the GPU's memory, aligned to 256 bytes. What goes
-// beyond its memory is device.ErrOutOfMemory.
+// Alloc returns a zeroed *Buffer in the GPU's memory, aligned to 256 bytes. The error is a
+// device.ErrOutOfMemory if there is not enough memory.
 func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 	if bytes < 0 {
-		return nil, fmt.Errorf("%s: a buffer of %d bytes", d.name, bytes)
+		return nil, fmt.Errorf("%s: can't allocate a buffer of %d bytes", d.name, bytes)
 	}
 	if err := d.use("a buffer of " + device.FormatSize(bytes)); err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 		return nil, err
 	}
 	d.mu.Lock()
-	d.held += bytes // each is backed by memory: their sum can't overflow
+	d.held += bytes // can't overflow, since there is memory for every buffer
 	d.buffers++
 	d.mu.Unlock()
 	b := &Buffer{device: d, size: bytes}
@@ -32,7 +32,7 @@ func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 	return b, nil
 }
 
-// alloc returns zeroed memory.
+// alloc returns the address of zeroed memory on the GPU.
 func (d *Device) alloc(bytes int64) (uintptr, error) {
 	v := d.visit()
 	defer v.leave()
@@ -54,39 +54,41 @@ func (d *Device) alloc(bytes int64) (uintptr, error) {
 		err = d.check(v.calls.StreamSynchronize(d.zeroer))
 	}
 	if err != nil {
-		_ = v.calls.StreamSynchronize(d.zeroer) // nothing may write to it any more
+		_ = v.calls.StreamSynchronize(d.zeroer) // nothing may write to the memory when it is freed
 		_ = v.calls.MemFree(address)
 		return 0, err
 	}
 	return address, nil
 }
 
-// tooMuch adds to an error why memory couldn't be had.
+// tooMuch adds to an error of bytes that could not be allocated how much was allocated
+// before.
 func (d *Device) tooMuch(e *Error, bytes int64) {
-	e.Detail = fmt.Sprintf("%s asked for, Leat holds %s", device.FormatSize(bytes), device.FormatSize(d.Allocated()))
+	e.Detail = fmt.Sprintf("%s were asked for, Leat has allocated %s", device.FormatSize(bytes), device.FormatSize(d.Allocated()))
 }
 
 // Buffer is memory of a GPU. It implements device.Addressable.
 type Buffer struct {
 	device  *Device
-	address atomic.Uint64 // 0: freed
+	address atomic.Uint64 // 0 after Free
 	size    int64
 }
 
 // Device returns the *Device.
 func (b *Buffer) Device() device.Device { return b.device }
 
-// Size returns the bytes asked for.
+// Size returns the size in bytes that was passed to Alloc.
 func (b *Buffer) Size() int64 { return b.size }
 
-// Bytes returns nil: the host can't reach the memory.
+// Bytes returns nil, because the host can't access the GPU's memory.
 func (b *Buffer) Bytes() []byte { return nil }
 
-// Address returns the first byte's address on the GPU, 0 after Free.
+// Address returns the address of the first byte in the GPU's address space, or 0 after
+// Free.
 func (b *Buffer) Address() uint64 { return b.address.Load() }
 
-// Free gives the memory back. A second Free does nothing. On a GPU that was lost
-// there is nothing to give back, and no error.
+// Free releases the memory. Further calls have no effect. If the GPU is lost, Free returns
+// no error, since the memory is released with the GPU's context.
 func (b *Buffer) Free() error {
 	address := b.address.Swap(0)
 	if address == 0 {
@@ -97,11 +99,11 @@ func (b *Buffer) Free() error {
 	d.held -= b.size
 	d.buffers--
 	d.mu.Unlock()
-	return d.giveBack(func(c Calls) *Error { return c.MemFree(uintptr(address)) })
+	return d.free(func(c Calls) *Error { return c.MemFree(uintptr(address)) })
 }
 
-// giveBack has memory freed and drops its use.
-func (d *Device) giveBack(free func(Calls) *Error) error {
+// free calls the function to free memory, and drops one use of the device.
+func (d *Device) free(free func(Calls) *Error) error {
 	err := func() error {
 		v := d.visit()
 		defer v.leave()
@@ -119,12 +121,12 @@ func (d *Device) giveBack(free func(Calls) *Error) error {
 	return err
 }
 
-// AllocHost returns a zeroed buffer of the host's memory that stays in place, so
-// that queues of every GPU copy to and from it while the host goes on. The system
-// has little of it to give: it is for what is copied all the time.
+// AllocHost returns a zeroed *HostBuffer of page-locked host memory, to and from which the
+// queues of every GPU of the driver copy asynchronously. Systems limit the amount of such
+// memory, so it should be used only for what is copied often.
 func (d *Device) AllocHost(bytes int64) (device.Buffer, error) {
 	if bytes < 0 || bytes > math.MaxInt {
-		return nil, fmt.Errorf("%s: pinned memory of %d bytes", d.name, bytes)
+		return nil, fmt.Errorf("%s: can't allocate %d bytes of pinned memory", d.name, bytes)
 	}
 	mem, err := d.pin(max(bytes, 1))
 	if err != nil {
@@ -136,7 +138,7 @@ func (d *Device) AllocHost(bytes int64) (device.Buffer, error) {
 	return &HostBuffer{device: d, mem: mem, size: bytes}, nil
 }
 
-// pin returns zeroed host memory that stays in place, until unpin.
+// pin returns zeroed page-locked host memory, which unpin frees. bytes must be positive.
 func (d *Device) pin(bytes int64) ([]byte, error) {
 	if err := d.use("pinned memory of " + device.FormatSize(bytes)); err != nil {
 		return nil, err
@@ -149,7 +151,7 @@ func (d *Device) pin(bytes int64) ([]byte, error) {
 }
 
 func (d *Device) unpin(mem []byte) error {
-	return d.giveBack(func(c Calls) *Error { return c.HostFree(unsafe.Pointer(unsafe.SliceData(mem))) })
+	return d.free(func(c Calls) *Error { return c.HostFree(unsafe.Pointer(unsafe.SliceData(mem))) })
 }
 
 func (d *Device) allocHost(bytes int64) ([]byte, error) {
@@ -158,7 +160,7 @@ func (d *Device) allocHost(bytes int64) ([]byte, error) {
 	if err := v.enter(); err != nil {
 		return nil, err
 	}
-	mem, failed := v.calls.HostAlloc(bytes) // of the driver, not of Go
+	mem, failed := v.calls.HostAlloc(bytes) // the driver's memory, unknown to Go's collector
 	if failed != nil && failed.OutOfMemory {
 		d.tooMuch(failed, bytes)
 	}
@@ -170,22 +172,22 @@ func (d *Device) allocHost(bytes int64) ([]byte, error) {
 	return b, nil
 }
 
-// HostBuffer is pinned memory of the host. It implements device.Buffer, but isn't
-// memory of the GPU: queues take its Bytes.
+// HostBuffer is page-locked host memory. It implements device.Buffer. Its Bytes are the
+// host's side of a queue's Upload and Download; it is not itself memory of the GPU.
 type HostBuffer struct {
 	device *Device
-	mem    []byte // at least a byte
+	mem    []byte // at least one byte
 	size   int64
 	freed  atomic.Bool
 }
 
-// Device returns the *Device that it was asked of.
+// Device returns the *Device that allocated the buffer.
 func (b *HostBuffer) Device() device.Device { return b.device }
 
-// Size returns the bytes asked for.
+// Size returns the size in bytes that was passed to AllocHost.
 func (b *HostBuffer) Size() int64 { return b.size }
 
-// Bytes returns the memory, nil after Free.
+// Bytes returns the memory, or nil after Free.
 func (b *HostBuffer) Bytes() []byte {
 	if b.freed.Load() {
 		return nil
@@ -193,8 +195,8 @@ func (b *HostBuffer) Bytes() []byte {
 	return b.mem[:b.size:b.size]
 }
 
-// Free gives the memory back. Slices of Bytes must not be used any more. A second
-// Free does nothing.
+// Free releases the memory. Slices that Bytes returned must not be used afterwards. Further
+// calls have no effect.
 func (b *HostBuffer) Free() error {
 	if b.freed.Swap(true) {
 		return nil

@@ -7,18 +7,18 @@ import (
 	"github.com/leat-dev/leat/device"
 )
 
-// between brings what lies on one GPU to another, on a queue of the receiver's own
-// for copies: beside what both compute, and without the host's waiting for anything.
+// between is the transfer from one GPU to another. It copies on a separate queue of the
+// receiver, so that both GPUs compute meanwhile, and the host doesn't wait.
 type between struct {
 	from   *Device
-	to     device.Queue
-	copies *Queue
-	detour *detour // nil where the receiver reads the sender's memory
-	trips  []*trip // as many as there were ever under way at once
+	to     device.Queue // the receiving queue
+	copies *Queue       // the receiver's queue for copies
+	detour *detour      // nil if the receiver can read the sender's memory
+	trips  []*trip      // one for each Move in flight, and those that are free
 }
 
-// trip says when a Move is done: on the receiver, and on the sender, which has a part
-// in it only by the detour.
+// trip is the events of one Move: arrived is the receiver's. sent is the sender's, which
+// takes part only in a detour, and nil otherwise.
 type trip struct{ arrived, sent *Event }
 
 func newBetween(from, receiver *Device, to device.Queue) (*between, error) {
@@ -42,7 +42,7 @@ func (t *between) prepare(receiver *Device) (err error) {
 	return err
 }
 
-// reach makes the sender's memory readable for the GPU, and says whether it is.
+// reach enables the GPU to read the sender's memory, and returns whether it can.
 func (d *Device) reach(from *Device) (bool, error) {
 	if err := d.use("reaching " + from.name); err != nil {
 		return false, err
@@ -54,13 +54,14 @@ func (d *Device) reach(from *Device) (bool, error) {
 	return ok, err
 }
 
+// reachOnce does what reach does. It remembers the result.
 func (d *Device) reachOnce(from *Device) (bool, error) {
 	d.reaching.Lock()
 	defer d.reaching.Unlock()
 	if ok, known := d.reached[from.gpu]; known {
 		return ok, nil
 	}
-	ok, err := d.admit(from)
+	ok, err := d.enablePeer(from)
 	if ok {
 		ok, err = d.proves(from)
 	}
@@ -70,8 +71,9 @@ func (d *Device) reachOnce(from *Device) (bool, error) {
 	return ok, err
 }
 
-// admit asks the driver for access to the sender's memory, and says whether there is.
-func (d *Device) admit(from *Device) (bool, error) {
+// enablePeer makes the driver enable access to the sender's memory, and returns whether it
+// has.
+func (d *Device) enablePeer(from *Device) (bool, error) {
 	v := d.visit()
 	defer v.leave()
 	if err := v.enter(); err != nil {
@@ -79,22 +81,22 @@ func (d *Device) admit(from *Device) (bool, error) {
 	}
 	can, failed := v.calls.CanAccessPeer(d.handle, from.handle)
 	if !can || failed != nil {
-		return false, d.named(failed) // the other one may be at fault
+		return false, d.named(failed) // not check, as the other GPU may be the one that is lost
 	}
 	can, failed = v.calls.EnablePeer(from.context)
 	return can, d.check(failed)
 }
 
-// copyPeer copies from another GPU to the queue's.
+// copyPeer enqueues a copy of n bytes from another GPU to the queue's.
 func (q *Queue) copyPeer(dst, src *Buffer, n int64) {
 	if n > 0 && q.ready("a copy") {
 		from := src.device
-		q.shared(q.visit.calls.CopyPeer(uintptr(dst.Address()), q.device.context, uintptr(src.Address()), from.context, n, q.stream))
+		q.didWithPeer(q.visit.calls.CopyPeer(uintptr(dst.Address()), q.device.context, uintptr(src.Address()), from.context, n, q.stream))
 	}
 }
 
-// Move enqueues the copy. ready's error becomes that of the next event recorded on
-// the receiving queue, as does the copy's.
+// Move enqueues the copy. An error of ready or of the copy becomes that of the next event
+// recorded on the receiving queue.
 func (t *between) Move(ctx context.Context, into, src device.Buffer, n int64, ready device.Event) (device.Buffer, error) {
 	if err := check(into, src, n); err != nil {
 		return nil, err
@@ -131,7 +133,7 @@ func (t *between) Move(ctx context.Context, into, src device.Buffer, n int64, re
 	return into, nil
 }
 
-// copy copies from GPU to GPU.
+// copy enqueues a copy directly from GPU to GPU.
 func (t *between) copy(dst, src *Buffer, n int64, ready device.Event, arrived *Event) {
 	q := t.copies
 	q.Begin()
@@ -141,7 +143,7 @@ func (t *between) copy(dst, src *Buffer, n int64, ready device.Event, arrived *E
 	q.Record(arrived)
 }
 
-// trip returns one that is done.
+// trip returns a trip that is not in use.
 func (t *between) trip() (*trip, error) {
 	for _, trip := range t.trips {
 		if trip.arrived.Done() && (trip.sent == nil || trip.sent.Done()) {
@@ -165,7 +167,7 @@ func (t *between) trip() (*trip, error) {
 // InPlace returns false.
 func (t *between) InPlace() bool { return false }
 
-// Close waits for the copies under way. A second Close does nothing.
+// Close waits for the copies in progress. Further calls have no effect.
 func (t *between) Close() error {
 	var errs []error
 	if t.copies != nil {
@@ -178,8 +180,8 @@ func (t *between) Close() error {
 	return errors.Join(errs...)
 }
 
-// Detours says that a transfer goes from GPU to GPU through pinned memory of the host,
-// since the one can't read the other's.
+// Detours reports whether t copies from GPU to GPU through pinned host memory, because the
+// receiver can't read the sender's memory.
 func Detours(t device.Transfer) bool {
 	b, ok := t.(*between)
 	return ok && b.detour != nil

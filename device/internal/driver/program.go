@@ -8,7 +8,7 @@ import (
 	"github.com/leat-dev/leat/device"
 )
 
-// Program is a module that the driver has loaded. It implements device.Program.
+// Program is a module of the driver. It implements device.Program.
 type Program struct {
 	device *Device
 	module uintptr
@@ -22,14 +22,15 @@ type Function struct {
 	device  *Device
 	name    string
 	handle  uintptr
-	threads uint32 // the most that a block of it may have
+	threads uint32 // the maximum in a block
 }
 
 // Name returns the kernel's name in the program.
 func (f *Function) Name() string { return f.name }
 
-// Load has the driver compile a program's image, or find it among what it compiled
-// before. The error has what the driver's compiler said.
+// Load compiles and loads a program's image. If the driver has the compiled program in its
+// cache, it doesn't compile it again. The error includes the messages of the driver's
+// compiler.
 func (d *Device) Load(image []byte) (device.Program, error) {
 	key := sha256.Sum256(image)
 	if err := d.use("a program"); err != nil {
@@ -45,8 +46,8 @@ func (d *Device) Load(image []byte) (device.Program, error) {
 	return p, nil
 }
 
-// load holds the lock while it compiles, so that two queues made at once compile
-// once. The driver can't be stopped.
+// load holds d.loading while it compiles, so that a program is compiled only once even if
+// several queues need it at the same time. The compilation can't be cancelled.
 func (d *Device) load(key [sha256.Size]byte, image []byte) (*Program, error) {
 	d.loading.Lock()
 	defer d.loading.Unlock()
@@ -67,7 +68,7 @@ func (d *Device) load(key [sha256.Size]byte, image []byte) (*Program, error) {
 	return p, nil
 }
 
-// Function returns the kernel of that name, ready to be launched.
+// Function returns the kernel with that name, ready to be launched.
 func (p *Program) Function(name string) (device.Function, error) {
 	d := p.device
 	if err := d.use("the function " + name); err != nil {

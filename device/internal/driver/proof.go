@@ -8,19 +8,21 @@ import (
 	"github.com/leat-dev/leat/device"
 )
 
-// proofBytes is little, for the GPUs may be full, and more than arrives by chance.
+// proofBytes is the size of the test copy: small, because the GPUs' memory may be nearly
+// full, and large enough that the right bytes can't be there by chance.
 const proofBytes = 4 << 10
 
-// proof sends bytes from one GPU's memory to another's, to see whether they arrive. On
-// some machines the driver says that GPUs reach each other, and what goes between them
-// is lost in an IOMMU: without an error, and all results are wrong.
+// proof is a test copy from one GPU's memory to another's. It is needed because on some
+// machines the driver reports that a GPU can read another's memory although an IOMMU drops
+// the data, without an error, so that all results would be wrong.
 type proof struct {
 	sends, receives *Queue
 	src, dst        device.Buffer
 }
 
-// proves says whether the GPU really reads the other's memory, to which it has access.
-// Where there is no room to see, it says no: then copies are slower, but right.
+// proves returns whether the GPU really reads the other's memory, for which access must be
+// enabled. If there is not enough memory for the test it returns false, which makes
+// transfers slower, but correct.
 func (d *Device) proves(from *Device) (bool, error) {
 	var p proof
 	good, err := p.run(from, d)
@@ -54,12 +56,12 @@ func (p *proof) run(from, to *Device) (good bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	letter, got := make([]byte, proofBytes), make([]byte, proofBytes)
-	for i := range letter {
-		letter[i] = byte(i*7+i>>8*13) | 1 // nowhere what dst holds
+	want, got := make([]byte, proofBytes), make([]byte, proofBytes)
+	for i := range want {
+		want[i] = byte(i*7+i>>8*13) | 1 // never zero, unlike all bytes of dst
 	}
 	visiting(p.sends, func() {
-		p.sends.Upload(p.src, 0, letter)
+		p.sends.Upload(p.src, 0, want)
 		p.sends.Record(sent)
 	})
 	visiting(p.receives, func() {
@@ -69,9 +71,10 @@ func (p *proof) run(from, to *Device) (good bool, err error) {
 		p.receives.Record(received)
 	})
 	err = received.Wait(context.Background())
-	return bytes.Equal(got, letter), err
+	return bytes.Equal(got, want), err
 }
 
+// visiting calls do between the queue's Begin and End.
 func visiting(q *Queue, do func()) {
 	q.Begin()
 	defer q.End()

@@ -8,48 +8,48 @@ import (
 	"github.com/leat-dev/leat/device"
 )
 
-// Queue is a stream of a GPU. It implements device.Launcher, and belongs to one
-// goroutine at a time. Its operations return when they are enqueued; an Upload from
-// memory that isn't pinned also waits until the driver has taken the bytes, and a
-// Download to such memory until they are there.
+// Queue is a stream of a GPU. It implements device.Launcher. It may be used by only one
+// goroutine at a time. Its operations are asynchronous, with two exceptions: an Upload from
+// memory that is not pinned returns when the driver has copied the bytes, and a Download to
+// such memory returns when the copy is done.
 type Queue struct {
 	device  *Device
 	stream  uintptr
-	status  uintptr // device.StatusWords words of the GPU
+	status  uintptr // the address on the GPU of device.StatusWords words
 	visit   *visit
-	inside  bool // between Begin and End
-	marked  bool // the visit's first operation has been enqueued
-	err     error
-	dirty   bool // something was enqueued, or failed, since the last Record
-	untimed bool // nobody asks for the Span of its events
-	wrote   bool // a kernel was launched since the status was last handed over
+	inside  bool  // whether the queue is between Begin and End
+	marked  bool  // whether an operation was enqueued since Begin, with its mark
+	err     error // the queue's error, known so far
+	dirty   bool  // whether something was enqueued, or failed, since the last Record
+	untimed bool  // whether no marks are recorded, so that events have no Span
+	wrote   bool  // whether a kernel was launched since the status was last copied
 
 	waiter  *waiter
 	explain func([device.StatusWords]uint32) error
 	closing *Event // recorded by Close
 	events  []*Event
-	marks   []uintptr                    // the driver's events that say when a visit began
-	slots   [][device.StatusWords]uint32 // for the events to come
-	pinned  [][]byte                     // where they are
+	marks   []uintptr                    // the driver's events for the times at which visits began
+	slots   [][device.StatusWords]uint32 // status memory for events to be made
+	pinned  [][]byte                     // the memory that the slots are in
 	closed  bool
 
-	host unsafe.Pointer // host memory of the call under way, so that it stays
+	host unsafe.Pointer // host memory of the current call, kept on the heap by this pointer
 }
 
 // NewQueue returns a *Queue.
 func (d *Device) NewQueue() (device.Queue, error) {
 	q, err := d.newQueue()
 	if err != nil {
-		return nil, fmt.Errorf("a queue: %w", err)
+		return nil, fmt.Errorf("making a queue: %w", err)
 	}
 	return q, nil
 }
 
-// NewCopyQueue returns a *Queue for copies alone, whose events tell no Span.
+// NewCopyQueue returns a *Queue to be used only for copies. Its events have no Span.
 func (d *Device) NewCopyQueue() (device.Queue, error) {
 	q, err := d.newCopyQueue()
 	if err != nil {
-		return nil, fmt.Errorf("a queue for copies: %w", err)
+		return nil, fmt.Errorf("making a queue for copies: %w", err)
 	}
 	return q, nil
 }
@@ -90,8 +90,8 @@ func (d *Device) newQueue() (*Queue, error) {
 // Device returns the *Device.
 func (q *Queue) Device() device.Device { return q.device }
 
-// Begin locks the goroutine to its thread, and makes the GPU's context that thread's.
-// Queues of one GPU don't wait for each other: the GPU shares itself out.
+// Begin locks the goroutine to its thread and makes the GPU's context the thread's current
+// one. It doesn't wait for other queues of the GPU, which schedules their work itself.
 func (q *Queue) Begin() {
 	q.inside, q.marked = true, false
 	q.Fail(q.visit.enter())
@@ -103,18 +103,18 @@ func (q *Queue) End() {
 	q.visit.leave()
 }
 
-// Fail makes err the queue's error, unless it has one.
+// Fail makes err the queue's error, unless the queue already has one. A nil err has no
+// effect.
 func (q *Queue) Fail(err error) {
 	if err != nil && q.err == nil {
 		q.err, q.dirty = err, true
 	}
 }
 
-// Failed says that the queue has an error that is known already, be it that the GPU
-// is lost.
+// Failed reports whether the queue is known to have an error, or the GPU is lost.
 func (q *Queue) Failed() bool { return q.err != nil || q.device.lost.Load() != nil }
 
-// Err returns the queue's error so far, where it is known already.
+// Err returns the queue's error, if it is known already, or that of a lost GPU.
 func (q *Queue) Err() error {
 	if q.err != nil {
 		return q.err
@@ -122,14 +122,15 @@ func (q *Queue) Err() error {
 	return q.device.Lost()
 }
 
-// Status returns the address of the words that kernels report to.
+// Status returns the address on the GPU of the words in which kernels report errors.
 func (q *Queue) Status() uint64 { return uint64(q.status) }
 
-// Explain sets what turns a report into an error. It is called by the queue's own
-// goroutine that waits for events.
+// Explain sets the function that makes an error from status words. It is called on the
+// queue's goroutine that waits for events.
 func (q *Queue) Explain(explain func(status [device.StatusWords]uint32) error) { q.explain = explain }
 
-// ready says whether an operation may be enqueued.
+// ready reports whether an operation may be enqueued. If not, the queue has an error; what
+// names the operation in it.
 func (q *Queue) ready(what string) bool {
 	if q.err != nil {
 		return false
@@ -144,7 +145,8 @@ func (q *Queue) ready(what string) bool {
 	return q.err == nil
 }
 
-// did takes the outcome of a call that enqueued something, and says whether it is good.
+// did handles the result of a call that enqueues something: an error becomes the queue's. It
+// reports whether the call succeeded.
 func (q *Queue) did(failed *Error) bool {
 	q.dirty = true
 	if failed == nil {
@@ -154,28 +156,28 @@ func (q *Queue) did(failed *Error) bool {
 	return false
 }
 
-// shared is did for what another GPU has a part in. If it fails the other one may be at
-// fault, so this one isn't lost yet: the next call that is its own tells.
-func (q *Queue) shared(failed *Error) {
+// didWithPeer is like did for a call in which another GPU takes part. An error doesn't mark
+// this GPU as lost, since it may be the other's. If this GPU is lost, its next call says so.
+func (q *Queue) didWithPeer(failed *Error) {
 	q.dirty = true
 	if failed != nil {
 		q.Fail(q.device.named(failed))
 	}
 }
 
-// Upload copies src to dst at offset.
+// Upload enqueues a copy of src to dst, from byte offset on.
 func (q *Queue) Upload(dst device.Buffer, offset int64, src []byte) {
 	address, ok := q.span("an upload", dst, offset, len(src))
 	if !ok || len(src) == 0 {
 		return
 	}
 	q.mark()
-	q.host = unsafe.Pointer(unsafe.SliceData(src)) // so it isn't on a stack, which may move
+	q.host = unsafe.Pointer(unsafe.SliceData(src)) // so that src isn't on a stack, which may move
 	q.did(q.visit.calls.CopyToGPU(address, q.host, len(src), q.stream))
 	q.host = nil
 }
 
-// Download copies len(dst) bytes of src from offset to dst.
+// Download enqueues a copy of len(dst) bytes of src, from byte offset on, to dst.
 func (q *Queue) Download(dst []byte, src device.Buffer, offset int64) {
 	address, ok := q.span("a download", src, offset, len(dst))
 	if !ok || len(dst) == 0 {
@@ -187,8 +189,8 @@ func (q *Queue) Download(dst []byte, src device.Buffer, offset int64) {
 	q.host = nil
 }
 
-// span returns the address of n bytes of a buffer, false if the queue failed before
-// or because they aren't there.
+// span returns the address of n bytes of a buffer from offset on. It returns false if the
+// queue has an error, or if the buffer doesn't have these bytes, which makes the queue fail.
 func (q *Queue) span(what string, b device.Buffer, offset int64, n int) (uintptr, bool) {
 	if !q.ready(what) {
 		return 0, false
@@ -208,13 +210,13 @@ func (q *Queue) span(what string, b device.Buffer, offset int64, n int) (uintptr
 	return 0, false
 }
 
-// After makes what is enqueued from now on run after e. For an event of this package
-// the GPU waits, and the host goes on; e's error becomes that of the next event
-// recorded here. For any other the host waits.
+// After makes the operations enqueued from now on wait for e, whose error becomes that of
+// this queue's next event. If e is an *Event, the GPU waits for it, and After returns at
+// once. Otherwise the host waits.
 func (q *Queue) After(e device.Event) {
 	own, ok := e.(*Event)
 	if !q.ready("After") {
-		if ok { // what comes is skipped, but its event still isn't done before e
+		if ok { // operations are skipped, but the next event must still not be done before e
 			q.waiter.push(step{kind: trail, event: own, n: own.latest()})
 		}
 		return
@@ -229,20 +231,21 @@ func (q *Queue) After(e device.Event) {
 	case err != nil:
 		q.Fail(err)
 	case !waits:
-		// It may be the other GPU that is at fault, so this one isn't lost.
+		// The fault may be the other GPU's, so don't mark this one as lost.
 		q.Fail(own.wait(context.Background(), n))
 	case pending:
 		q.waiter.push(step{kind: follow, event: own, n: n})
 	}
 }
 
-// Close waits for what was enqueued, ends the queue's goroutine and frees the queue.
-// It returns the error that no Record handed over. A second Close does nothing.
+// Close waits for the operations enqueued, ends the queue's goroutine, and releases the
+// stream. It returns the error of the operations since the last Record. Further calls have
+// no effect.
 func (q *Queue) Close() error {
 	if q.closed {
 		return nil
 	}
-	told := !q.dirty // whoever had to know of an error does
+	told := !q.dirty // the last Record has reported any error
 	q.Begin()
 	q.Record(q.closing)
 	q.End()
@@ -258,7 +261,8 @@ func (q *Queue) Close() error {
 	return err
 }
 
-// free gives back what the queue has. Nothing of it is in use any more.
+// free releases the queue's resources, none of which may be in use. Errors are ignored if the
+// GPU is lost.
 func (q *Queue) free() error {
 	d := q.device
 	var first error

@@ -8,26 +8,26 @@ import (
 	"github.com/leat-dev/leat/device"
 )
 
-// statusBytes is how large the words are that kernels report to.
+// statusBytes is the size in bytes of the status words.
 const statusBytes = device.StatusWords * 4
 
-// Record hands the queue's error and what kernels reported over to e. An event of
-// another queue is a mistake, which becomes this queue's error.
+// Record moves the queue's error and the kernels' status to e. If e is not an event of this
+// queue, the queue fails.
 func (q *Queue) Record(e device.Event) {
 	own, ok := e.(*Event)
 	if !ok || own.queue != q {
-		q.Fail(fmt.Errorf("%s: an event recorded on a queue that didn't make it", q.device.name))
+		q.Fail(fmt.Errorf("%s: Record was called with an event of another queue", q.device.name))
 		return
 	}
 	if !q.inside || q.closed {
 		q.ready("Record")
 		return
 	}
-	_ = own.Wait(context.Background()) // for an earlier recording
+	_ = own.Wait(context.Background()) // for its previous recording
 	q.Fail(q.device.Lost())
 
-	// Also on a queue that failed, even on a GPU that seems to be lost: what was
-	// enqueued before may still run, and the event is done when it has.
+	// Record even if the queue has an error or the GPU seems to be lost: operations
+	// enqueued before may still run, and the event must not be done before they are.
 	d := q.device
 	failed, reported := q.err, false
 	keep := func(e *Error) bool {
@@ -40,14 +40,14 @@ func (q *Queue) Record(e device.Event) {
 	if q.err == nil {
 		q.mark()
 	}
-	there := q.visit.current // else the driver can't be asked on this thread
-	if q.wrote && there {
+	callable := q.visit.current // otherwise this thread has no context for the calls
+	if q.wrote && callable {
 		reported = keep(q.visit.calls.CopyToHost(unsafe.Pointer(own.status), q.status, statusBytes, q.stream)) &&
 			keep(q.visit.calls.Zero(q.status, statusBytes, q.stream))
 		q.wrote = !reported
 	}
 	s := step{kind: finish, event: own, timed: q.marked}
-	inStream := there && keep(q.visit.calls.EventRecord(own.handle, q.stream))
+	inStream := callable && keep(q.visit.calls.EventRecord(own.handle, q.stream))
 	if !inStream {
 		s.kind = drain
 	}
@@ -59,7 +59,8 @@ func (q *Queue) Record(e device.Event) {
 	q.waiter.push(s)
 }
 
-// mark notes, at a visit's first operation, when the GPU comes to it.
+// mark records, before the first operation since Begin, an event of the driver that tells
+// the waiter when the GPU starts on that operation.
 func (q *Queue) mark() {
 	if q.marked || q.untimed {
 		return
@@ -80,14 +81,14 @@ func (q *Queue) mark() {
 	q.waiter.push(step{kind: start, mark: mark})
 }
 
-// NewEvent returns an *Event that is done.
+// NewEvent returns an *Event, for use with this queue's Record.
 func (q *Queue) NewEvent() (device.Event, error) {
 	if q.closed {
-		return nil, fmt.Errorf("%s: an event of a closed queue", q.device.name)
+		return nil, fmt.Errorf("%s: making an event of a closed queue", q.device.name)
 	}
 	e, err := q.newEvent()
 	if err != nil {
-		return nil, fmt.Errorf("an event: %w", err)
+		return nil, fmt.Errorf("making an event: %w", err)
 	}
 	return e, nil
 }
@@ -95,7 +96,7 @@ func (q *Queue) NewEvent() (device.Event, error) {
 func (q *Queue) newEvent() (*Event, error) {
 	d := q.device
 	if len(q.slots) == 0 {
-		const batch = 64 // a page of memory in place holds more than one status
+		const batch = 64 // allocate for several events at once, as pinned memory is in whole pages
 		mem, err := d.pin(batch * statusBytes)
 		if err != nil {
 			return nil, err

@@ -7,22 +7,17 @@ import (
 	"github.com/leat-dev/leat/device"
 )
 
-// TransferTo returns the path from the GPU to a queue of this GPU or of another: none
-// is needed to one of the same GPU; to another GPU it is a copy from one to the other
-// where that can read this one's memory, else one through pinned memory of the host.
-//
-// Whoever moves something sees to it that src stays as it is, and that nobody uses
-// into, until an event is done that the receiving queue recorded after the Move; and
-// that into is free when Move is called. The pinned memory between is the transfer's
-// own, and Move waits until it is free. When Move returns an error, nothing of what
-// it enqueued still runs.
+// TransferTo returns a transfer from the GPU to a queue of this GPU or of another. Between
+// queues of the same GPU it copies nothing. To another GPU it is a direct copy if the
+// receiver can read this GPU's memory, and otherwise a copy through pinned host memory,
+// which belongs to the transfer. ok is false if the queue's device is not of this package.
 func (d *Device) TransferTo(to device.Queue) (device.Transfer, bool, error) {
 	other, ok := to.Device().(*Device)
 	switch {
 	case !ok:
 		return nil, false, nil
 	case other.same(d.gpu):
-		return samePlace{to}, true, nil
+		return sameGPU{to}, true, nil
 	}
 	t, err := newBetween(d, other, to)
 	if err != nil {
@@ -31,15 +26,16 @@ func (d *Device) TransferTo(to device.Queue) (device.Transfer, bool, error) {
 	return t, true, nil
 }
 
-// TransferFrom returns no path: from a GPU of this driver it is TransferTo's.
+// TransferFrom returns no transfer. TransferTo returns those between GPUs of this package.
 func (*Device) TransferFrom(device.Device, device.Queue) (device.Transfer, bool, error) {
 	return nil, false, nil
 }
 
-// samePlace joins queues of one GPU: nothing moves, the second only follows.
-type samePlace struct{ to device.Queue }
+// sameGPU is the transfer between two queues of one GPU. It copies nothing: the receiving
+// queue waits for the event.
+type sameGPU struct{ to device.Queue }
 
-func (t samePlace) Move(ctx context.Context, _, src device.Buffer, _ int64, ready device.Event) (device.Buffer, error) {
+func (t sameGPU) Move(ctx context.Context, _, src device.Buffer, _ int64, ready device.Event) (device.Buffer, error) {
 	if _, ok := ready.(*Event); !ok {
 		return src, ready.Wait(ctx)
 	}
@@ -47,20 +43,20 @@ func (t samePlace) Move(ctx context.Context, _, src device.Buffer, _ int64, read
 	return src, nil
 }
 
-func (samePlace) InPlace() bool { return true }
-func (samePlace) Close() error  { return nil }
+func (sameGPU) InPlace() bool { return true }
+func (sameGPU) Close() error  { return nil }
 
-// after makes a queue that isn't being visited go on after e.
+// after makes a queue, which must not be between Begin and End, wait for e.
 func after(q device.Queue, e device.Event) {
 	q.Begin()
 	defer q.End()
 	q.After(e)
 }
 
-// check says what is wrong with moving n bytes between two buffers.
+// check returns an error if n bytes can't be moved from src to into.
 func check(into, src device.Buffer, n int64) error {
 	if into == nil || src == nil {
-		return fmt.Errorf("moving %d bytes to or from no buffer", n)
+		return fmt.Errorf("moving %d bytes: a buffer is nil", n)
 	}
 	if n < 0 || n > src.Size() || n > into.Size() {
 		return fmt.Errorf("moving %d bytes from a buffer of %d to one of %d", n, src.Size(), into.Size())
@@ -68,7 +64,7 @@ func check(into, src device.Buffer, n int64) error {
 	return nil
 }
 
-// on returns a buffer that must be of that GPU.
+// on returns b as a *Buffer. It is an error if b is not an allocated buffer of this GPU.
 func (d *Device) on(b device.Buffer) (*Buffer, error) {
 	own, ok := b.(*Buffer)
 	if !ok || !own.device.same(d.gpu) || own.Address() == 0 {

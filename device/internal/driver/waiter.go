@@ -6,41 +6,41 @@ import (
 	"time"
 )
 
-// waiter ends a queue's events as the GPU comes to them. The driver's calls that wait
-// can't be interrupted, so one goroutine a queue makes them, on a thread of its own,
-// and all others wait for it.
+// waiter finishes a queue's events when the GPU reaches them. The driver's waiting calls
+// can't be interrupted, so one goroutine for each queue makes them, locked to a thread, and
+// all other goroutines wait for that goroutine.
 type waiter struct {
 	queue *Queue
 	visit *visit
 	ended chan struct{} // closed when the goroutine has returned
 
-	mu     sync.Mutex // guards what follows
-	more   sync.Cond
-	steps  []step // a ring
+	mu     sync.Mutex // guards the fields below
+	more   sync.Cond  // signalled when a step is added or the waiter is closed
+	steps  []step     // a ring buffer of count steps from index first on
 	first  int
 	count  int
 	closed bool
 
-	marks []uintptr // those of the queue's that are not in use
+	marks []uintptr // the queue's marks that are not in use
 }
 
-// step is one thing that a queue's waiter has to do. They come in the queue's order.
+// step is a task for a queue's waiter. The steps are in the queue's order.
 type step struct {
 	kind  stepKind
 	event *Event
-	n     uint64  // of follow and trail: which of the event's recordings
-	mark  uintptr // of start
-	timed bool    // of finish and drain: a start came before
+	n     uint64  // follow and trail: the number of the event's recording
+	mark  uintptr // start: the driver's event
+	timed bool    // finish and drain: whether there was a start step since the queue's Begin
 }
 
 type stepKind uint8
 
 const (
-	start  stepKind = iota // the GPU comes to a visit's first operation
-	follow                 // what comes depends on another queue's event
-	trail                  // the same, but for that event's error
-	finish                 // an event's work is done
-	drain                  // the same, where the event itself isn't in the stream
+	start  stepKind = iota // wait until the GPU starts the first operation since Begin
+	follow                 // the next event depends on another queue's event and on its error
+	trail                  // the next event depends on another queue's event, but not on its error
+	finish                 // wait for an event in the stream, and finish it
+	drain                  // wait for the whole stream, and finish an event that is not in it
 )
 
 func newWaiter(q *Queue) (*waiter, error) {
@@ -55,7 +55,7 @@ func newWaiter(q *Queue) (*waiter, error) {
 	return w, nil
 }
 
-// push adds a step.
+// push adds a step. It doesn't block.
 func (w *waiter) push(s step) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,8 +71,8 @@ func (w *waiter) push(s step) {
 	w.more.Signal()
 }
 
-// next waits for a step. It returns false when the waiter is closed and nothing is
-// left to do.
+// next waits for the next step. It returns false if the waiter is closed and no steps are
+// left.
 func (w *waiter) next() (step, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -89,7 +89,7 @@ func (w *waiter) next() (step, bool) {
 	return s, true
 }
 
-// close lets the goroutine do what is left, and waits until it has returned.
+// close waits until the goroutine has done the remaining steps and returned.
 func (w *waiter) close() {
 	w.mu.Lock()
 	w.closed = true
@@ -98,13 +98,14 @@ func (w *waiter) close() {
 	<-w.ended
 }
 
+// run is the body of the waiter's goroutine. It sends the result of entering its visit.
 func (w *waiter) run(entered chan<- error) {
 	defer close(w.ended)
 	defer w.visit.leave()
 	entered <- w.visit.enter()
 	d := w.queue.device
 	var began time.Time
-	var before []step // what the next event depends on
+	var before []step // the follow and trail steps for the next event
 	for {
 		s, ok := w.next()
 		if !ok {
@@ -113,7 +114,7 @@ func (w *waiter) run(entered chan<- error) {
 		var err error
 		switch s.kind {
 		case start:
-			// If it fails, so does the event that follows.
+			// Ignore an error: the event that follows fails as well.
 			_ = d.check(w.visit.calls.EventSynchronize(s.mark))
 			began = time.Now()
 			w.putMark(s.mark)
@@ -123,7 +124,7 @@ func (w *waiter) run(entered chan<- error) {
 			continue
 		case finish:
 			if err = d.check(w.visit.calls.EventSynchronize(s.event.handle)); err != nil {
-				_ = w.drain() // the wait failed, not the work, whose memory must stay until it is done
+				_ = w.drain() // the work may still run, and uses memory that the event's waiters will free
 			}
 		case drain:
 			err = w.drain()
@@ -139,8 +140,8 @@ func (w *waiter) run(entered chan<- error) {
 	}
 }
 
-// drain waits for all that is in the stream. If not even that can be waited for, nobody
-// can say when the GPU is done with its memory, so it counts as lost.
+// drain waits for all work in the stream. If that fails, it is unknown when the GPU will
+// have finished with its memory, so drain marks the GPU as lost.
 func (w *waiter) drain() error {
 	d := w.queue.device
 	if err := d.Lost(); err != nil {
@@ -151,14 +152,14 @@ func (w *waiter) drain() error {
 	return err
 }
 
-// outcome is the first error of an event's work: what it depends on came first, then
-// what kernels reported, then what ended the queue's part on the host, since all that
-// came later was skipped.
+// outcome returns the first error of an event's work, in the order in which the errors
+// arose: those of the events that it depends on, then what kernels reported, then the
+// queue's error, after which operations were skipped, and then the error of the wait.
 func (w *waiter) outcome(e *Event, before []step, waited error) error {
 	var first error
 	for _, s := range before {
-		// The GPU is past it, or will never come to it: its own queue's waiter is
-		// about to tell which.
+		// This wait is short: the GPU has passed that event or will never reach it, and
+		// the waiter of the event's queue is about to finish it.
 		if err := s.event.wait(context.Background(), s.n); first == nil && s.kind == follow {
 			first = err
 		}
@@ -175,7 +176,7 @@ func (w *waiter) outcome(e *Event, before []step, waited error) error {
 	return first
 }
 
-// takeMark returns an event of the driver that isn't in use, 0 if there is none.
+// takeMark returns a mark that is not in use, or 0 if there is none.
 func (w *waiter) takeMark() uintptr {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -188,6 +189,7 @@ func (w *waiter) takeMark() uintptr {
 	return mark
 }
 
+// putMark makes a mark available to takeMark.
 func (w *waiter) putMark(mark uintptr) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

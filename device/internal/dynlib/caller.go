@@ -4,12 +4,12 @@ package dynlib
 
 import "github.com/ebitengine/purego"
 
-// Supported says that libraries can be loaded on this system.
+// Supported reports whether this package can load libraries on this system.
 const Supported = true
 
-// Call calls the function at an entry point and returns the register of its result, of
-// which an int is the lower half. What an argument points to is on the heap already,
-// where it doesn't move.
+// Call calls the function at an entry point and returns its result register, of which a C
+// int is the lower half. Memory that an argument points to must be on the heap, where it
+// doesn't move.
 func (c *Caller) Call(entry uintptr, args ...uintptr) uintptr {
 	n := copy(c.args[:], args)
 	r, _, _ := purego.SyscallN(entry, c.args[:n]...)

@@ -1,11 +1,11 @@
-// Package dynlib loads a GPU driver's library when the program runs, and calls its
-// functions. It knows nothing of what they do. On a system that it can't do so on,
-// Supported is false and Open fails.
+// Package dynlib loads a shared library at run time, such as a GPU's driver, and calls its
+// functions. It doesn't know what the functions do. On systems for which it has no
+// implementation, Supported is false and Open fails.
 package dynlib
 
-// mostArguments is above what any function called here takes.
+// mostArguments is the maximum number of arguments of a call.
 const mostArguments = 12
 
-// Caller calls functions of a library. It keeps the arguments, so that a call allocates
-// nothing, and so it belongs to one goroutine at a time.
+// Caller calls functions of a library. It has memory for the arguments, so that a call
+// doesn't allocate. It may be used by only one goroutine at a time.
 type Caller struct{ args [mostArguments]uintptr }

@@ -9,8 +9,8 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// Open loads the library at path, or of that name in the system's directories. It stays
-// loaded. system, which says that it is the system's own, matters on Windows alone.
+// Open loads a library, which remains loaded until the process ends. path is a path, or a
+// name to be looked up in the system's library directories. system is used only on Windows.
 func Open(path string, system bool) (handle uintptr, err error) {
 	handle, err = purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil && !strings.Contains(err.Error(), path) {

@@ -4,14 +4,14 @@ package dynlib
 
 import "errors"
 
-// Supported says that libraries can be loaded on this system.
+// Supported reports whether this package can load libraries on this system.
 const Supported = false
 
-// Open fails.
+// Open returns errors.ErrUnsupported.
 func Open(string, bool) (uintptr, error) { return 0, errors.ErrUnsupported }
 
-// Find fails.
+// Find returns errors.ErrUnsupported.
 func Find(uintptr, string) (uintptr, error) { return 0, errors.ErrUnsupported }
 
-// Call panics: without Open there is nothing to call.
+// Call panics. It can't be reached, because Open fails.
 func (c *Caller) Call(uintptr, ...uintptr) uintptr { panic(errors.ErrUnsupported) }

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Open loads the library at path, or, where system says that it is the system's own,
-// that of the name in the system's directory, and no other: whoever may write to the
-// current directory may not bring his own. It stays loaded.
+// Open loads a library, which remains loaded until the process ends. If system is true, path
+// is a name that is looked up only in the system's directory, so that a library of that name
+// in the current directory is not loaded. Otherwise it is a path.
 func Open(path string, system bool) (handle uintptr, err error) {
 	var flags uintptr
 	if system {

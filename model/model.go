@@ -1,8 +1,8 @@
-// Package model opens a model file: its architecture as a list of layers, and
+// Package model opens a model file, and returns the model as a list of layers together with
 // its tokenizer.
 //
-// The parts are packages of their own: model/gguf reads files, model/tokenizer
-// turns text into tokens and back, model/arch has the architectures.
+// The parts are packages of their own: model/gguf reads files, model/tokenizer converts text
+// to tokens and back, and model/arch has the architectures.
 package model
 
 import (
@@ -13,19 +13,19 @@ import (
 	"github.com/leat-dev/leat/model/tokenizer"
 )
 
-// Model is an open model file. Its layers read the file when they are loaded;
-// once a pipeline stands, the model may be closed.
+// Model is an open model file. Its layers read the file when they are loaded. The model may be
+// closed when all of its layers have been loaded, such as after pipeline.New.
 type Model struct {
 	*arch.Model
 	Tokenizer tokenizer.Tokenizer
 	file      *gguf.File
 }
 
-// ErrClosed is what loading a layer wraps after the model's Close.
+// ErrClosed is wrapped by the error of loading a layer after the model's Close.
 var ErrClosed = gguf.ErrClosed
 
-// Open opens a GGUF file. No weights are read yet. A file that is malformed, or
-// asks for what Leat doesn't have, is an error that begins with its path.
+// Open opens a GGUF file. It reads no weights. If the file is malformed, or needs something
+// that Leat doesn't support, the error begins with the file's path.
 func Open(path string) (*Model, error) {
 	f, err := gguf.Open(path)
 	if err != nil {
@@ -39,8 +39,8 @@ func Open(path string) (*Model, error) {
 	return m, nil
 }
 
-// Parse reads a GGUF file from memory, which the model keeps. name stands for
-// the path in errors.
+// Parse opens a model whose GGUF file is in memory. It does not copy data, which must not be
+// modified. name is used in errors in place of a path.
 func Parse(name string, data []byte) (*Model, error) {
 	f, err := gguf.Parse(name, data)
 	if err != nil {
@@ -67,9 +67,9 @@ func build(f *gguf.File) (*Model, error) {
 	return &Model{Model: a, Tokenizer: t, file: f}, nil
 }
 
-// File is the file behind the model.
+// File returns the model's file.
 func (m *Model) File() *gguf.File { return m.file }
 
-// Close closes the file. Layers that were not loaded by then can't be: loading one
-// is ErrClosed. A second Close does nothing.
+// Close closes the file. Loading a layer afterwards is an error that wraps ErrClosed. Further
+// calls have no effect.
 func (m *Model) Close() error { return m.file.Close() }

@@ -91,7 +91,7 @@ func TestRefused(t *testing.T) {
 		"qwen2 with a window":      {gguftest.Llama{Arch: "qwen2", KVs: []gguftest.KV{{Key: "qwen2.attention.sliding_window", Value: uint32(64)}}}, []string{"qwen2.attention.sliding_window", "not supported"}},
 		"qwen2 with experts":       {gguftest.Llama{Arch: "qwen2", Experts: 4}, []string{"qwen2.expert_count", "not supported"}},
 		"a fused short of rows":    {gguftest.Llama{DropTensors: []string{"blk.0.attn_q.weight"}, Tensors: []gguftest.Tensor{{Name: "blk.0.attn_qkv.weight", Dims: []uint64{64, 64}}}}, []string{"blk.0.attn_qkv.weight", "[64, 128]"}},
-		"a fused and its parts":    {tensor("blk.0.attn_qkv.weight", gguf.F32, 64, 128), []string{"blk.0.attn_qkv.weight", "no place"}},
+		"a fused and its parts":    {tensor("blk.0.attn_qkv.weight", gguf.F32, 64, 128), []string{"blk.0.attn_qkv.weight", "not part of the architecture"}},
 		"no gate":                  {gguftest.Llama{DropTensors: []string{"blk.0.ffn_gate.weight"}}, []string{"no tensor blk.0.ffn_gate.weight"}},
 		"a turned matrix":          {tensor("blk.0.ffn_up.weight", gguf.F32, 128, 64), []string{"blk.0.ffn_up.weight"}},
 		"a type that isn't here":   {tensor("blk.0.attn_q.weight", gguf.I8, 64, 64), []string{"blk.0.attn_q.weight", "I8"}},

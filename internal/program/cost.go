@@ -11,16 +11,16 @@ import (
 	"github.com/leat-dev/leat/stage"
 )
 
-// What one core, or one GPU, is taken to do, where nothing was measured. Only
-// ratios matter to the packer: these say how reading a weight once a batch
-// compares with computing with it once a row.
+// The assumed speed of one core, or of one GPU, if none was measured. Only the ratio matters to
+// the packer: that of reading weights, once for each batch, to computing with them, once for each
+// row.
 const (
 	bytesPerSecond    = 10e9
 	productsPerSecond = 50e9
 )
 
-// cost adds up what the program takes on a device: its matrices, read once a
-// batch and multiplied once a row, and its caches.
+// cost returns what the program needs on a device: its matrices, each of which is read once for
+// each batch and multiplied once for each row, and its caches.
 func (p *Program) cost(d device.Info, config stage.Config) (packer.Cost, error) {
 	var c packer.Cost
 	var own int64
@@ -38,7 +38,7 @@ func (p *Program) cost(d device.Info, config stage.Config) (packer.Cost, error) 
 			own += bytes
 		}
 		if w.use == table {
-			c.PerRow += copying(d, 4*float64(m.Cols)) // the rest isn't touched
+			c.PerRow += copying(d, 4*float64(m.Cols)) // only the rows needed are read
 			continue
 		}
 		fixed, perRow := seconds(d, m, bytes)
@@ -58,9 +58,9 @@ func (p *Program) cost(d device.Info, config stage.Config) (packer.Cost, error) 
 	return c, nil
 }
 
-// Cost adds up what a layer takes on a device that multiplies each row by each of these
-// matrices, of which it needs no data: their bytes there, and the time to read them once
-// a batch and multiply them once a row.
+// Cost returns what a layer needs on a device if it multiplies each row by each of the matrices,
+// whose data it doesn't use: the bytes of the matrices there, and the time to read them, once for
+// each batch, and to multiply them, once for each row.
 func Cost(d device.Info, matrices ...kernels.Matrix) (packer.Cost, error) {
 	var c packer.Cost
 	sizes := kernels.SizesFor(d.Kind)
@@ -80,14 +80,13 @@ func Cost(d device.Info, matrices ...kernels.Matrix) (packer.Cost, error) {
 	return c, nil
 }
 
-// seconds returns how long a product with a matrix takes on a device, where it
-// lies in so many bytes: once a batch, and once a row.
+// seconds returns the time of a product with a matrix, which has the given size on the device: for
+// each batch, and for each row.
 func seconds(d device.Info, m kernels.Matrix, bytes int64) (fixed, perRow float64) {
 	compute := d.Rates.Float
-	// The rate was measured with Q8_0. On a CPU Q4_K and Q6_K, which have no
-	// assembly yet, are many times slower, all of them alike: so the layers of
-	// a model keep their proportions there, but beside a GPU a CPU seems faster
-	// than it is.
+	// The rate was measured with Q8_0. Other quantized types may be slower. If all layers of a
+	// model have the same types, the ratios between them are right nevertheless; those
+	// between devices of different kinds need not be.
 	if m.Type.Quantized() {
 		compute = d.Rates.Integer
 	}
@@ -97,11 +96,11 @@ func seconds(d device.Info, m kernels.Matrix, bytes int64) (fixed, perRow float6
 		return float64(bytes) / bytesPerSecond / cores, products / productsPerSecond / cores
 	}
 	perRow = products / compute
-	// The rate of memory is that of a product of one row, which is multiplied too.
+	// The memory rate is that of a product with one row, and so includes computing that row.
 	return max(0, float64(bytes)/d.Rates.Memory-perRow), perRow
 }
 
-// copying returns how long it takes to copy bytes within a device.
+// copying returns the time of copying bytes within a device.
 func copying(d device.Info, bytes float64) float64 {
 	if d.Rates.Memory > 0 {
 		return bytes / d.Rates.Memory

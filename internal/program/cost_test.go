@@ -55,7 +55,7 @@ func TestCostWithoutRates(t *testing.T) {
 
 func TestCostOfAnEmbeddingIsThatOfACopy(t *testing.T) {
 	p := New("embedding", 0)
-	l, err := p.Layer(p.Embed(p.Shared(Share(kernels.Matrix{Name: "table", Type: kernels.F16, Rows: 512, Cols: 64}))))
+	l, err := p.Layer(p.Embed(p.Shared(NewShared(kernels.Matrix{Name: "table", Type: kernels.F16, Rows: 512, Cols: 64}))))
 	require.NoError(t, err)
 	d := device.Info{Name: "cpu:0", Kind: device.CPU, Cores: []int{0}}
 	c, err := l.Cost(d, stage.Config{})

@@ -22,6 +22,6 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Printf("%s hands on %d floats a row and works in %d\n", l.Name(), l.Shape().Width, l.Shape().Scratch)
-	// Output: layer hands on 64 floats a row and works in 320
+	fmt.Printf("%s: %d outputs and %d floats of workspace for each row\n", l.Name(), l.Shape().Width, l.Shape().Scratch)
+	// Output: layer: 64 outputs and 320 floats of workspace for each row
 }

@@ -9,21 +9,22 @@ import (
 	"github.com/leat-dev/leat/stage"
 )
 
-// layer is a program that is laid out. It may be loaded several times.
+// layer is a complete program, whose values have locations. It implements stage.Layer, and may be
+// loaded several times.
 type layer struct {
-	program *Program // not changed any more
+	program *Program // not modified any more
 	shape   stage.Shape
 }
 
 func (l *layer) Name() string       { return l.program.name }
 func (l *layer) Shape() stage.Shape { return l.shape }
 
-// Cost adds up the program's weights and caches.
+// Cost returns the cost of the program's weights and caches.
 func (l *layer) Cost(d device.Info, c stage.Config) (packer.Cost, error) {
 	return l.program.cost(d, c)
 }
 
-// Load puts the program's weights and caches on the queue's device.
+// Load loads the program's weights to the queue's device and allocates its caches there.
 func (l *layer) Load(ctx context.Context, q kernels.Queue, c stage.Config) (stage.Runner, error) {
 	p := l.program
 	load := loader{ctx: ctx, queue: q}
@@ -58,39 +59,39 @@ func (p *Program) cacheSpec(i int, c stage.Config) kernels.CacheSpec {
 	return kernels.CacheSpec{Type: c.KV, Heads: p.caches[i].count, HeadDim: p.caches[i].dim, Pages: c.Pages}
 }
 
-// runner is a program on its device.
+// runner is a program that is loaded on a device. It implements stage.Runner.
 type runner struct {
 	program  *Program
 	weights  []kernels.Weight // by Weight; the first is nil
 	caches   []kernels.Cache
-	products []kernels.Product // of all MatMuls; the weights are there, the results are a batch's
-	free     []func() error
+	products []kernels.Product // of all MatMuls; Forward sets their results
+	free     []func() error    // functions to call in Close
 
-	// What one Forward works on: each writes them anew before it reads them.
+	// The operands of one Forward, which sets them at its beginning.
 	queue   kernels.Queue
 	rows    kernels.Rows
 	tensors []kernels.Tensor // by Value
 }
 
-// Forward enqueues the steps in order. It allocates nothing.
+// Forward enqueues the steps in order. It does not allocate.
 func (r *runner) Forward(p *stage.Pass, in, out kernels.Tensor) error {
 	if out.Rows == 0 {
-		return nil // a head, and no row wants output
+		return nil // this is a head, and no row wants output
 	}
 	r.queue, r.rows = p.Queue, p.Rows
-	r.place(in, out, p.Work)
+	r.locate(in, out, p.Work)
 	for _, s := range r.program.steps {
 		s.enqueue(r)
 	}
 	return nil
 }
 
-// place says where the values lie for this batch. All but the input have a row
-// for each row of the output.
-func (r *runner) place(in, out, work kernels.Tensor) {
+// locate sets the tensors of the values for the current batch. All values but the input have as
+// many rows as the output.
+func (r *runner) locate(in, out, work kernels.Tensor) {
 	for i := range r.tensors {
 		a, t := &r.program.values[i], &r.tensors[i]
-		switch a.place {
+		switch a.location {
 		case input:
 			*t = in
 		case output:
@@ -102,10 +103,10 @@ func (r *runner) place(in, out, work kernels.Tensor) {
 	}
 }
 
-// at returns a value's tensor.
+// at returns a value's tensor in the current batch.
 func (r *runner) at(v Value) kernels.Tensor { return r.tensors[v] }
 
-// Close frees what was loaded and returns the first error.
+// Close frees the weights and caches and returns the first error.
 func (r *runner) Close() error {
 	var first error
 	for _, free := range r.free {

@@ -8,8 +8,8 @@ import (
 	"github.com/leat-dev/leat/kernels"
 )
 
-// loader loads the parts of one runner. It keeps the first error, and what is to
-// be freed.
+// loader loads the weights and caches of one runner. It keeps the first error, and the functions
+// that free what was loaded.
 type loader struct {
 	ctx   context.Context
 	queue kernels.Queue
@@ -47,29 +47,29 @@ func (l *loader) cache(s kernels.CacheSpec) kernels.Cache {
 	return c
 }
 
-// Shared is a matrix that several layers use, such as the token table of a model
-// whose output head is tied to it. On a device where more than one of them is
-// loaded it lies once. Programs that share it may load at the same time.
+// Shared is a matrix that several layers use, such as the token table of a model whose output head
+// is tied to it. If several of these layers are on one device, the matrix is loaded there once.
+// The programs of these layers may be loaded concurrently.
 type Shared struct {
 	matrix kernels.Matrix
 	mu     sync.Mutex
-	copies map[device.Device]*shareable
+	copies map[device.Device]*loaded
 }
 
-// shareable is a shared matrix on one device.
-type shareable struct {
+// loaded is a shared matrix on one device.
+type loaded struct {
 	weight kernels.Weight
-	users  int
+	users  int // the number of runners that use it
 }
 
-// Share returns a matrix for several programs. Its name tells it from other
-// shared matrices of the model.
-func Share(m kernels.Matrix) *Shared {
-	return &Shared{matrix: m, copies: map[device.Device]*shareable{}}
+// NewShared returns a matrix for use in several programs. Its name must differ from that of the
+// model's other shared matrices.
+func NewShared(m kernels.Matrix) *Shared {
+	return &Shared{matrix: m, copies: map[device.Device]*loaded{}}
 }
 
-// load returns the matrix on the queue's device, and a function that gives it
-// back. The last user's frees it.
+// load returns the matrix on the queue's device, and a function that the caller must call when it
+// has no more use for it. The last user's call frees the matrix.
 func (s *Shared) load(ctx context.Context, q kernels.Queue) (kernels.Weight, func() error, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +80,7 @@ func (s *Shared) load(ctx context.Context, q kernels.Queue) (kernels.Weight, fun
 		if err != nil {
 			return nil, nil, err
 		}
-		c = &shareable{weight: w}
+		c = &loaded{weight: w}
 		s.copies[d] = c
 	}
 	c.users++

@@ -97,7 +97,7 @@ func TestValuesLieApart(t *testing.T) {
 		for at := range p.steps {
 			for v := Input + 1; int(v) < len(p.values); v++ {
 				a := p.values[v]
-				if a.place != workspace || !needed(v, at) {
+				if a.location != workspace || !needed(v, at) {
 					continue
 				}
 				if a.at+a.cols > l.Shape().Scratch {
@@ -105,13 +105,13 @@ func TestValuesLieApart(t *testing.T) {
 				}
 				for w := v + 1; int(w) < len(p.values); w++ {
 					b := p.values[w]
-					if b.place == workspace && needed(w, at) && a.at < b.at+b.cols && b.at < a.at+a.cols {
+					if b.location == workspace && needed(w, at) && a.at < b.at+b.cols && b.at < a.at+a.cols {
 						t.Fatalf("values %d and %d overlap in step %d", v, w, at)
 					}
 				}
 			}
 		}
-		require.Equal(t, output, p.values[out].place)
+		require.Equal(t, output, p.values[out].location)
 	}
 }
 
@@ -119,20 +119,20 @@ func TestValuesLieApart(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	for says, steps := range map[string]func(p *Program) Value{
 		"writes the layer's input":            func(p *Program) Value { p.Scale(Input, 2); return Input },
-		"no step writes what the layer":       func(p *Program) Value { return Input },
+		"no step writes the layer's output":       func(p *Program) Value { return Input },
 		"there is no activation 0":            func(p *Program) Value { v := product8(p); p.Activate(v, 0); return v },
 		"no step uses spare":                  func(p *Program) Value { p.Weight(matrix("spare", 1, 8)); return product8(p) },
 		"a product of 8 columns with w of 9":  func(p *Program) Value { return p.MatMul(Input, p.Weight(matrix("w", 8, 9)))[0] },
 		"Add of 8 and 4 columns":              func(p *Program) Value { return p.Add(Input, p.MatMul(Input, p.Weight(matrix("w", 4, 8)))[0]) },
 		"Gather is not the first step":        func(p *Program) Value { product8(p); return p.Gather() },
-		"a norm of 1 heads by g of 4 columns": func(p *Program) Value { return p.Norm(Input, Norm{Gain: p.Weight(matrix("g", 1, 4))}) },
+		"a norm of 1 heads with g of 4 columns": func(p *Program) Value { return p.Norm(Input, Norm{Gain: p.Weight(matrix("g", 1, 4))}) },
 		"b of 4 columns added to 8":           func(p *Program) Value { v := product8(p); p.AddBias(v, p.Weight(matrix("b", 1, 4))); return v },
 		"a rotation of 3 pairs of heads of 4": func(p *Program) Value { v := product8(p); p.RoPE(v, 4, p.Weight(matrix("f", 1, 3)), false); return v },
 		"queries of 8 columns for a cache of": func(p *Program) Value { return p.Attention(product8(p), p.Cache(3, 8), Attention{}) },
 		"keys of 8 columns and values of 8":   func(p *Program) Value { v := product8(p); p.Store(p.Cache(2, 8), v, v); return v },
-		"a second shared matrix, b": func(p *Program) Value {
-			p.Shared(Share(matrix("a", 8, 8)))
-			return p.Embed(p.Shared(Share(matrix("b", 8, 8))))
+		"b is a second shared matrix": func(p *Program) Value {
+			p.Shared(NewShared(matrix("a", 8, 8)))
+			return p.Embed(p.Shared(NewShared(matrix("b", 8, 8))))
 		},
 		"sinks of 3 columns for 2 heads": func(p *Program) Value {
 			return p.Attention(product8(p), p.Cache(1, 4), Attention{Sinks: p.Weight(matrix("sinks", 1, 3))})
@@ -239,7 +239,7 @@ func TestLoadThatFailsLeavesNothing(t *testing.T) {
 // A shared matrix lies once on a device, for as long as a program uses it.
 func TestSharedMatrixLiesOnce(t *testing.T) {
 	r := kerneltest.Backend{}.On(t, kerneltest.CPU(t, 1))
-	tokens := Share(matrix("tokens", 32, 64))
+	tokens := NewShared(matrix("tokens", 32, 64))
 	embedding, head := New("embedding", 0), New("head", 64)
 	first, err := embedding.Layer(embedding.Embed(embedding.Shared(tokens)))
 	require.NoError(t, err)

@@ -6,15 +6,15 @@ import (
 
 // step is one op of a program.
 type step interface {
-	// operands returns what the step reads and what it writes. What it changes
-	// in place is both.
+	// operands returns the values that the step reads and those that it writes. A value that
+	// it modifies in place is in both.
 	operands() (reads, writes []Value)
 
 	// enqueue enqueues the op. It must not allocate.
 	enqueue(r *runner)
 }
 
-// Embed returns the table's rows for the batch's tokens.
+// Embed returns, for each row of the batch, the row of the table tokens for the row's token.
 func (p *Program) Embed(tokens Weight) Value {
 	s := &embed{p.value(p.matrix(tokens, table).Cols), tokens}
 	p.add(s)
@@ -29,8 +29,8 @@ type embed struct {
 func (s *embed) operands() (reads, writes []Value) { return nil, []Value{s.dst} }
 func (s *embed) enqueue(r *runner)                 { r.queue.Embed(r.at(s.dst), r.weights[s.tokens], r.rows) }
 
-// Gather returns the rows of the input that are wanted as output. It must be
-// the first step: from then on the program computes on these rows alone.
+// Gather returns the rows of the input for which output is wanted. It must be the first step; all
+// further values have only these rows.
 func (p *Program) Gather() Value {
 	if len(p.steps) > 0 {
 		p.fail("Gather is not the first step")
@@ -46,20 +46,20 @@ type gather struct{ dst Value }
 func (s *gather) operands() (reads, writes []Value) { return []Value{Input}, []Value{s.dst} }
 func (s *gather) enqueue(r *runner)                 { r.queue.Gather(r.at(s.dst), r.at(Input), r.rows) }
 
-// Norm is a normalization. Bias may be none.
+// Norm is the parameters of a normalization.
 type Norm struct {
-	Gain, Bias Weight
+	Gain, Bias Weight // Bias may be the zero Weight
 	Eps        float32
-	Centred    bool // layer normalization, which subtracts the mean first; otherwise RMSNorm
-	Heads      int  // each row is so many heads, normalized one by one with the same gain; 0 or 1: as a whole
+	Centred    bool // whether it is layer normalization, which subtracts the mean first, instead of RMSNorm
+	Heads      int  // the number of equal parts of a row, each of which is normalized separately with the same gain; 0 means 1
 }
 
-// Norm returns x, normalized.
+// Norm returns x normalized by n.
 func (p *Program) Norm(x Value, n Norm) Value {
 	n.Heads = max(1, n.Heads)
 	for _, w := range []Weight{n.Gain, n.Bias} {
 		if w != 0 && p.matrix(w, vector).Cols*n.Heads != p.Cols(x) {
-			p.fail("a norm of %d heads by %s of %d columns over %d", n.Heads, p.weights[w].matrix.Name, p.weights[w].matrix.Cols, p.Cols(x))
+			p.fail("a norm of %d heads with %s of %d columns for rows of %d", n.Heads, p.weights[w].matrix.Name, p.weights[w].matrix.Cols, p.Cols(x))
 		}
 	}
 	s := &norm{p.value(p.Cols(x)), x, n}
@@ -83,7 +83,7 @@ func (s *norm) enqueue(r *runner) {
 	}
 }
 
-// byHead is the same memory with a row for each head.
+// byHead returns a tensor of the same memory with a row for each head.
 func byHead(t kernels.Tensor, heads int) kernels.Tensor {
 	if heads > 1 {
 		t.Rows *= heads
@@ -92,8 +92,8 @@ func byHead(t kernels.Tensor, heads int) kernels.Tensor {
 	return t
 }
 
-// MatMul returns the products of x with each of the weights. x is brought to the
-// form that the weights need once for all of them.
+// MatMul returns the products of x with each of the weights. It is one op, in which x is
+// quantized once for all weights that need it.
 func (p *Program) MatMul(x Value, weights ...Weight) []Value {
 	s := &matMul{x: x, first: p.products}
 	for _, w := range weights {
@@ -113,7 +113,7 @@ type matMul struct {
 	x       Value
 	weights []Weight
 	dsts    []Value
-	first   int // of its products among the program's
+	first   int // the index of its first product in runner.products
 }
 
 func (s *matMul) operands() (reads, writes []Value) { return []Value{s.x}, s.dsts }
@@ -141,9 +141,9 @@ type addBias struct {
 func (s *addBias) operands() (reads, writes []Value) { return []Value{s.x}, []Value{s.x} }
 func (s *addBias) enqueue(r *runner)                 { r.queue.AddBias(r.at(s.x), r.weights[s.bias]) }
 
-// RoPE rotates each head of dim elements of x in place by its row's position.
-// Pairs of a head are (2i, 2i+1), or, where split, (i, i+n) of the 2n elements
-// that frequencies says are rotated.
+// RoPE rotates each head of dim elements of x in place, by its row's position. frequencies is a
+// vector with one element for each pair of elements of a head. Of the first 2n elements, where n
+// is its length, the pairs are (2i, 2i+1) or, if split is true, (i, i+n).
 func (p *Program) RoPE(x Value, dim int, frequencies Weight, split bool) {
 	if pairs := p.matrix(frequencies, vector).Cols; dim <= 0 || p.Cols(x)%dim != 0 || 2*pairs > dim {
 		p.fail("a rotation of %d pairs of heads of %d in %d columns", pairs, dim, p.Cols(x))
@@ -163,7 +163,7 @@ func (s *rope) enqueue(r *runner) {
 	r.queue.RoPE(r.at(s.x), kernels.Rotation{HeadDim: s.dim, Frequencies: r.weights[s.frequencies], Split: s.split}, r.rows)
 }
 
-// Store puts the keys and values of the batch's rows into the cache.
+// Store stores the keys k and values v of the batch's rows in the cache.
 func (p *Program) Store(c Cache, k, v Value) {
 	if h := p.caches[c]; p.Cols(k) != h.count*h.dim || p.Cols(v) != h.count*h.dim {
 		p.fail("keys of %d columns and values of %d for a cache of %d heads of %d", p.Cols(k), p.Cols(v), h.count, h.dim)
@@ -179,14 +179,15 @@ type store struct {
 func (s *store) operands() (reads, writes []Value) { return []Value{s.k, s.v}, nil }
 func (s *store) enqueue(r *runner)                 { r.queue.StoreKV(r.caches[s.cache], r.at(s.k), r.at(s.v), r.rows) }
 
-// Attention is what [kernels.AttentionSpec] says, with the program's weights.
+// Attention is the parameters of attention: those of [kernels.AttentionSpec], with a program's
+// weights.
 type Attention struct {
 	Scale, SoftCap float32
 	Window         int
 	Sinks, Slopes  Weight
 }
 
-// Attention returns what the queries q attend to in the cache.
+// Attention returns the attention of the queries q to the keys and values in the cache.
 func (p *Program) Attention(q Value, c Cache, a Attention) Value {
 	h := p.caches[c]
 	if p.Cols(q)%(h.count*h.dim) != 0 {
@@ -216,12 +217,13 @@ func (s *attention) enqueue(r *runner) {
 	}, r.rows)
 }
 
-// Activate changes x to f(x).
+// Activate replaces each element of x by f of it.
 func (p *Program) Activate(x Value, f kernels.Activation) {
 	p.known(f)
 	p.add(&activate{x, f})
 }
 
+// known checks that the activation function exists.
 func (p *Program) known(f kernels.Activation) {
 	if !f.Known() {
 		p.fail("there is no %v", f)
@@ -236,9 +238,9 @@ type activate struct {
 func (s *activate) operands() (reads, writes []Value) { return []Value{s.x}, []Value{s.x} }
 func (s *activate) enqueue(r *runner)                 { r.queue.Activate(r.at(s.x), r.at(s.x), s.f) }
 
-// Gated changes gate to f(gate)·up.
+// Gated replaces each element of gate by f of it, multiplied by the same element of up.
 func (p *Program) Gated(gate, up Value, f kernels.Activation) {
-	p.same("Gated", gate, up)
+	p.sameCols("Gated", gate, up)
 	p.known(f)
 	p.add(&gated{gate, up, f})
 }
@@ -251,7 +253,7 @@ type gated struct {
 func (s *gated) operands() (reads, writes []Value) { return []Value{s.gate, s.up}, []Value{s.gate} }
 func (s *gated) enqueue(r *runner)                 { r.queue.Gated(r.at(s.gate), r.at(s.gate), r.at(s.up), s.f) }
 
-// Scale multiplies x by a number in place.
+// Scale multiplies x by factor in place.
 func (p *Program) Scale(x Value, factor float32) { p.add(&scale{x, factor}) }
 
 type scale struct {
@@ -262,7 +264,7 @@ type scale struct {
 func (s *scale) operands() (reads, writes []Value) { return []Value{s.x}, []Value{s.x} }
 func (s *scale) enqueue(r *runner)                 { r.queue.Scale(r.at(s.x), s.factor) }
 
-// SoftCap changes x to most·tanh(x/most).
+// SoftCap replaces each element x by most·tanh(x/most).
 func (p *Program) SoftCap(x Value, most float32) { p.add(&softCap{x, most}) }
 
 type softCap struct {
@@ -273,10 +275,10 @@ type softCap struct {
 func (s *softCap) operands() (reads, writes []Value) { return []Value{s.x}, []Value{s.x} }
 func (s *softCap) enqueue(r *runner)                 { r.queue.SoftCap(r.at(s.x), s.most) }
 
-// Add adds one of a and b to the other and returns that one: a, unless a is the
-// layer's input. The other keeps its value.
+// Add adds b to a in place and returns a. If a is the layer's input, it adds a to b and returns b
+// instead.
 func (p *Program) Add(a, b Value) Value {
-	p.same("Add", a, b)
+	p.sameCols("Add", a, b)
 	if a == Input {
 		a, b = b, a
 	}

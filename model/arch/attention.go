@@ -7,33 +7,34 @@ import (
 	"github.com/leat-dev/leat/internal/program"
 )
 
-// attention is causal attention of heads that share keys and values in groups
-// (Ainslie et al., "GQA", 2023): of as many as there are, as in Vaswani et al.,
-// "Attention Is All You Need" (2017), or of all, as in Shazeer, "Fast Transformer
-// Decoding" (2019).
+// attention is causal grouped-query attention, in which each head of keys and values is used by
+// a group of heads of queries (Ainslie et al., "GQA: Training Generalized Multi-Query
+// Transformer Models from Multi-Head Checkpoints", 2023). Groups of one head are the multi-head
+// attention of Vaswani et al., "Attention Is All You Need" (2017); a single group is the
+// multi-query attention of Shazeer, "Fast Transformer Decoding" (2019).
 //
-// Its matrices are attn_q, attn_k and attn_v, or attn_qkv, which is their rows in
-// this order, and attn_output.
+// Its matrices are attn_output and attn_q, attn_k and attn_v. Instead of the latter three, the
+// file may have attn_qkv, which has their rows in this order.
 type attention struct {
 	heads      heads
 	bias       presence // of attn_q, attn_k and attn_v
 	outputBias presence // of attn_output
 
-	// qNorm and kNorm normalize queries and keys before they are rotated: each
-	// head, or all together, as the gain's length says (Henry et al., "Query-Key
-	// Normalization for Transformers", 2020).
+	// qNorm and kNorm normalize queries and keys before the rotation (Henry et al.,
+	// "Query-Key Normalization for Transformers", 2020). If the gain has the length of a
+	// head, each head is normalized separately, and otherwise all heads together.
 	qNorm, kNorm norm
 
 	rope    rope
-	scale   float32  // of the products of queries and keys; 0: 1/√dim
-	window  int      // positions that a row attends to, its own among them; 0: all
-	softCap float32  // bounds the scores; 0: they aren't
-	sinks   presence // attn_sinks, a score for each head to which no value belongs
-	alibi   float32  // scores fall with the distance, by slopes of 2^(-alibi·h/heads) a position; 0: they don't (Press et al., 2021)
+	scale   float32  // of the products of queries and keys; 0 means 1/√dim
+	window  int      // the number of positions to which a row attends, including its own; 0 means all
+	softCap float32  // the bound of the scores; 0 means none
+	sinks   presence // attn_sinks, for each head a score that belongs to no value
+	alibi   float32  // ALiBi: head h subtracts 2^(-alibi·h/heads) from a score for each position of distance; 0 means none (Press et al., "Train Short, Test Long", 2021)
 }
 
-// heads is how many heads of queries there are, and of keys and values, and how
-// many elements a head has.
+// heads is the number of heads of queries, and of keys and values, and the number of elements in
+// a head.
 type heads struct{ queries, keys, dim int }
 
 func (a attention) steps(b *builder, x program.Value) program.Value {
@@ -59,7 +60,7 @@ func (a attention) steps(b *builder, x program.Value) program.Value {
 	return b.linear(y, linear{"attn_output", b.width, a.outputBias})[0]
 }
 
-// spec is what the op needs to know.
+// spec returns the parameters of the attention op.
 func (a attention) spec(b *builder) program.Attention {
 	s := program.Attention{Scale: a.scale, Window: a.window, SoftCap: a.softCap}
 	if s.Scale == 0 {
@@ -74,8 +75,10 @@ func (a attention) spec(b *builder) program.Attention {
 	return s
 }
 
-// alibi is the slopes of n heads. Those of a power of two of heads, p, are the
-// powers of 2^(-most/p); the heads beyond it have every other slope of 2p heads.
+// alibi returns the slopes of n heads (Press et al., 2021). For a power of two p, the slopes of p
+// heads are the first p powers of 2^(-most/p). If n is not a power of two, let p be the largest
+// one below n: the first p heads have the slopes of p heads, and the others every second one of
+// the slopes of 2p heads.
 func alibi(n int, most float64) []float32 {
 	slopes := make([]float32, n)
 	p := 1 << (bits.Len(uint(n)) - 1)

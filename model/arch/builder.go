@@ -8,39 +8,39 @@ import (
 	"github.com/leat-dev/leat/kernels"
 )
 
-// builder makes the program of one layer. It takes the tensors that the steps
-// need from the file.
+// builder builds the program of one layer, with the file's tensors that its steps need.
 type builder struct {
 	*program.Program
 	*tensors
 	prefix    string                  // of the layer's tensors: "blk.3."
-	width     int                     // of the stream of activations
+	width     int                     // of the activations between layers
 	rotations map[rope]kernels.Matrix // the frequencies of the model's rotations so far
 }
 
-// lacks refuses a declaration that asks for what isn't there yet.
-func (b *builder) lacks(what string) {
+// unsupported makes building fail because of something that is not implemented yet.
+func (b *builder) unsupported(what string) {
 	b.wrong("%s is not supported yet", what)
 }
 
-// presence says whether a file has a tensor, such as a bias.
+// presence is whether the files of an architecture have a tensor, such as a bias.
 type presence uint8
 
 const (
-	none     presence = iota // it has no place for it: one that is there is refused
-	optional                 // it is used where the file has it
-	required
+	none     presence = iota // never: it is an error if a file has the tensor
+	optional                 // the tensor is used if the file has it
+	required                 // always: it is an error if a file lacks the tensor
 )
 
-// linear is a product with a matrix of rows outputs, NAME.weight, to which a
-// bias, NAME.bias, may be added.
+// linear is a product with the matrix NAME.weight, which has rows outputs, plus the bias
+// NAME.bias.
 type linear struct {
 	name string
 	rows int
 	bias presence
 }
 
-// linear returns the products of x with each of the matrices, which read x once.
+// linear returns the products of x with each of the matrices. They are one op, so that x is read
+// only once.
 func (b *builder) linear(x program.Value, ls ...linear) []program.Value {
 	weights := make([]program.Weight, len(ls))
 	for i, l := range ls {
@@ -53,8 +53,8 @@ func (b *builder) linear(x program.Value, ls ...linear) []program.Value {
 	return ys
 }
 
-// fused is linear where the file has the matrices as one, NAME.weight, whose rows
-// theirs are in this order, and their biases likewise.
+// fused is like linear, for a file that has the matrices concatenated: NAME.weight has their rows
+// in the order of ls, and NAME.bias their biases.
 func (b *builder) fused(x program.Value, name string, ls ...linear) []program.Value {
 	rows, parts := 0, make([]int, len(ls))
 	for i, l := range ls {
@@ -82,12 +82,13 @@ func (b *builder) addBias(x program.Value, name string, p presence) {
 	}
 }
 
-// finds says whether to take a tensor that may be absent, or must be there.
+// finds reports whether to use a tensor with the given presence.
 func (b *builder) finds(name string, p presence) bool {
 	return p == required || p == optional && b.has(name)
 }
 
-// norm is a normalization of rows: y = x/‖x‖·gain + bias. The zero norm is none.
+// norm is a normalization of rows, followed by a product with a gain and the addition of a bias.
+// The zero norm does nothing.
 type norm struct {
 	kind   normKind
 	tensor string // the gain is NAME.weight, the bias NAME.bias
@@ -98,13 +99,13 @@ type norm struct {
 type normKind uint8
 
 const (
-	rmsNorm   normKind = iota + 1 // by the root mean square (Zhang and Sennrich, 2019)
-	layerNorm                     // by mean and variance (Ba et al., "Layer Normalization", 2016)
+	rmsNorm   normKind = iota + 1 // Zhang and Sennrich, "Root Mean Square Layer Normalization" (2019)
+	layerNorm                     // Ba et al., "Layer Normalization" (2016)
 )
 
-// norm returns x, normalized as n says; x itself where n is none. Where heads
-// isn't 1, each row is so many heads: a gain as long as a head normalizes them
-// one by one, one as long as the row all together.
+// norm returns x normalized by n, or x itself if n is the zero norm. Each row of x has the given
+// number of heads: if the gain has the length of a head, each head is normalized separately, and
+// if it has the length of the row, all heads together.
 func (b *builder) norm(x program.Value, n norm, heads int) program.Value {
 	if n.kind == 0 {
 		return x
@@ -125,26 +126,25 @@ func (b *builder) norm(x program.Value, n norm, heads int) program.Value {
 	return b.Norm(x, spec)
 }
 
-// scale multiplies x by a factor; 0 stands for 1.
+// scale multiplies x by a factor. A factor of 0 means 1.
 func (b *builder) scale(x program.Value, factor float32) {
 	if factor != 0 && factor != 1 {
 		b.Scale(x, factor)
 	}
 }
 
-// rope is a rotation of heads by their row's position (Su et al., "RoFormer",
-// 2021). The zero rope is none: such a block knows the order of positions by its
-// mask alone, or by what was added to the embedding.
+// rope is a rotation of heads by their row's position (Su et al., "RoFormer: Enhanced Transformer
+// with Rotary Position Embedding", 2021). The zero rope does nothing.
 type rope struct {
-	dims    int      // of a head, the first, that are rotated; the rest stays
-	base    float64  // of the frequencies base^(-2i/dims)
-	split   bool     // pairs are (i, i+dims/2) rather than (2i, 2i+1)
-	factors presence // rope_freqs, by which the frequencies are divided, one by one (Llama 3.1)
+	dims    int      // the number of elements at the beginning of a head that are rotated
+	base    float64  // the frequencies are base^(-2i/dims)
+	split   bool     // whether the pairs of elements are (i, i+dims/2) instead of (2i, 2i+1)
+	factors presence // rope_freqs, whose elements divide the frequencies (Llama 3.1)
 }
 
-// frequencies returns a rotation's frequencies, which the blocks of a model have
-// in common. They are made after the tensors of the heads were taken: only these
-// bear out that a head is as large as the file's keys say.
+// frequencies returns a rotation's frequencies. The blocks of a model with the same rotation use
+// the same matrix. frequencies must be called after the tensors of the heads were checked, which
+// proves that dims, and so the memory that it allocates, is not larger than the file justifies.
 func (b *builder) frequencies(r rope) kernels.Matrix {
 	if m, ok := b.rotations[r]; ok {
 		return m
@@ -164,7 +164,7 @@ func (b *builder) frequencies(r rope) kernels.Matrix {
 		}
 		thetas[i] = float32(theta)
 		if !(math.Abs(theta) <= largestFrequency) {
-			b.wrong("tensor %s: element %d is %v, by which no frequency can be divided", ropeFactors, i, factors[i])
+			b.wrong("tensor %s: element %d is %v: a frequency can't be divided by it", ropeFactors, i, factors[i])
 		}
 	}
 	b.rotations[r] = computed("rope frequencies", thetas)
@@ -173,10 +173,11 @@ func (b *builder) frequencies(r rope) kernels.Matrix {
 
 const ropeFactors = "rope_freqs.weight"
 
-// largestFrequency leaves room in a float32 for the product with any position.
+// largestFrequency is the largest frequency allowed. Its product with any position is finite as a
+// float32.
 const largestFrequency = 0x1p64
 
-// computed returns a vector that isn't in the file.
+// computed returns a vector with the elements x, which are not from the file.
 func computed(name string, x []float32) kernels.Matrix {
 	m := kernels.Matrix{Name: name, Type: kernels.F32, Rows: 1, Cols: len(x)}
 	for _, v := range x {

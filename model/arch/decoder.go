@@ -8,61 +8,61 @@ import (
 	"github.com/leat-dev/leat/stage"
 )
 
-// decoder is the declaration of a decoder-only transformer.
+// decoder is the description of a decoder-only transformer.
 type decoder struct {
-	width     int // floats of the stream of activations
-	context   int // positions that it was trained for
+	width     int // the number of float32s in a row of activations between layers
+	context   int // the number of positions for which the model was trained
 	embedding embedding
 	blocks    []block
 	head      head
 }
 
-// embedding makes the stream's first rows: those of token_embd for the tokens.
+// embedding returns the rows of token_embd for the batch's tokens.
 type embedding struct {
-	scale     float32  // of the rows; 0: 1
+	scale     float32  // of the rows; 0 means 1
 	norm      norm     // of the scaled rows
-	positions presence // position_embd, a row for each position, which is added
+	positions presence // position_embd, which has a row to add for each position
 }
 
-// block is what is added to the stream, one after the other.
+// block is a sequence of residuals.
 type block []residual
 
-// residual adds to the stream what a part makes of it:
-// x + scale·after(part(before(x))).
+// residual is a part with a residual connection: x + scale·after(part(before(x))).
 type residual struct {
-	before norm // the zero norm: the part reads the stream as it is
+	before norm
 	part   part
 	after  norm
-	scale  float32 // 0: 1
+	scale  float32 // 0 means 1
 }
 
-// part is what a block is made of, such as attention. It reads rows of the stream
-// and makes rows of the same width; what it reads stays as it is.
+// part is a component of a block, such as attention.
 type part interface {
+	// steps adds the part's steps to the program. It returns a value of the same width as
+	// x, and does not change x.
 	steps(b *builder, x program.Value) program.Value
 }
 
-// sum is parts that all read the same rows. What they make is added.
+// sum is the sum of several parts of the same input.
 type sum []part
 
-// behind is a part that reads normalized rows.
-type behind struct {
+// normed is a part whose input is normalized.
+type normed struct {
 	norm norm
 	part part
 }
 
-// head makes logits of the rows that want output: the product of the normalized
-// rows with output, or with token_embd where the file has no output.
+// head returns logits for the rows that want output: the product of the normalized rows with the
+// matrix output, or with token_embd if the file has no output.
 type head struct {
 	norm    norm
 	bias    presence
-	scale   float32 // of the logits; 0: 1
-	softCap float32 // bounds the scaled logits; 0: they aren't
+	scale   float32 // of the logits; 0 means 1
+	softCap float32 // the bound of the scaled logits; 0 means none
 }
 
-// model makes the declared layers of the file's tensors.
+// model returns the model, with layers that use the file's tensors.
 func (d decoder) model(k *keys) (*Model, error) {
-	t := take(k.file)
+	t := newTensors(k.file)
 	rotations := map[rope]kernels.Matrix{}
 	var layers []stage.Layer
 	add := func(name, prefix string, input int, steps func(b *builder) program.Value) {
@@ -82,14 +82,14 @@ func (d decoder) model(k *keys) (*Model, error) {
 	}
 
 	vocab := t.rows("token_embd.weight", d.width)
-	tokens := program.Share(t.matrix("token_embd.weight", vocab, d.width))
+	tokens := program.NewShared(t.matrix("token_embd.weight", vocab, d.width))
 	add("embedding", "", 0, func(b *builder) program.Value { return d.embedding.steps(b, tokens) })
 	for i, bl := range d.blocks {
 		add(fmt.Sprintf("block %d", i), fmt.Sprintf("blk.%d.", i), d.width, bl.steps)
 	}
 	output := tokens
 	if t.has("output.weight") {
-		output = program.Share(t.matrix("output.weight", vocab, d.width))
+		output = program.NewShared(t.matrix("output.weight", vocab, d.width))
 	}
 	add("output head", "", d.width, func(b *builder) program.Value { return d.head.steps(b, output) })
 
@@ -108,7 +108,7 @@ func (d decoder) model(k *keys) (*Model, error) {
 
 func (e embedding) steps(b *builder, tokens *program.Shared) program.Value {
 	if b.finds("position_embd.weight", e.positions) {
-		b.lacks("an embedding of positions (position_embd.weight)")
+		b.unsupported("an embedding of positions (position_embd.weight)")
 	}
 	x := b.Embed(b.Shared(tokens))
 	b.scale(x, e.scale)
@@ -118,7 +118,7 @@ func (e embedding) steps(b *builder, tokens *program.Shared) program.Value {
 func (bl block) steps(b *builder) program.Value {
 	x := program.Input
 	for _, r := range bl {
-		y := behind{r.before, r.part}.steps(b, x)
+		y := normed{r.before, r.part}.steps(b, x)
 		y = b.norm(y, r.after, 1)
 		b.scale(y, r.scale)
 		x = b.Add(x, y)
@@ -134,7 +134,7 @@ func (s sum) steps(b *builder, x program.Value) program.Value {
 	return y
 }
 
-func (p behind) steps(b *builder, x program.Value) program.Value {
+func (p normed) steps(b *builder, x program.Value) program.Value {
 	return p.part.steps(b, b.norm(x, p.norm, 1))
 }
 

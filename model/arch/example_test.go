@@ -22,10 +22,10 @@ func ExampleBuild() {
 	}
 	fmt.Println(m.Name, "of", m.Vocab, "tokens and", m.Context, "positions")
 	for _, l := range m.Layers[:2] {
-		fmt.Println(l.Name(), "hands on", l.Shape().Width, "floats a row")
+		fmt.Printf("%s: %d outputs for each row\n", l.Name(), l.Shape().Width)
 	}
 	// Output:
 	// llama of 512 tokens and 128 positions
-	// embedding hands on 64 floats a row
-	// block 0 hands on 64 floats a row
+	// embedding: 64 outputs for each row
+	// block 0: 64 outputs for each row
 }

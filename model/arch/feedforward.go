@@ -5,13 +5,12 @@ import (
 	"github.com/leat-dev/leat/kernels"
 )
 
-// feedForward is two products with an activation between them: ffn_down of the
-// activation of ffn_up. Where it is gated, the activation is of a third product,
-// ffn_gate, and multiplied with ffn_up (Shazeer, "GLU Variants Improve
-// Transformer", 2020); the file may have both as one ffn_up, whose rows are the
-// gate's and then the others.
+// feedForward is a feed-forward network of two products with an activation between them:
+// ffn_down·f(ffn_up·x), or, if it is gated, ffn_down·(f(ffn_gate·x) ⊙ ffn_up·x), where ⊙ is the
+// product of elements (Shazeer, "GLU Variants Improve Transformer", 2020). Instead of the two
+// matrices, the file may have a single ffn_up with the rows of ffn_gate before those of ffn_up.
 type feedForward struct {
-	hidden     int
+	hidden     int // the number of outputs of ffn_up
 	activation kernels.Activation
 	gated      bool
 	bias       presence // of each of the products
@@ -32,7 +31,7 @@ func (f feedForward) steps(b *builder, x program.Value) program.Value {
 	return b.linear(h, linear{"ffn_down", b.width, f.bias})[0]
 }
 
-// gated returns the activation of the first of two values, times the second.
+// gated returns the activation of the first of two values, multiplied by the second.
 func (b *builder) gated(gateUp []program.Value, f kernels.Activation) program.Value {
 	b.Gated(gateUp[0], gateUp[1], f)
 	return gateUp[0]

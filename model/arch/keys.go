@@ -9,49 +9,49 @@ import (
 	"github.com/leat-dev/leat/model/gguf"
 )
 
-// keys reads an architecture's own keys, which begin with its name. It keeps
-// the first error, so that an architecture reads as a list of what it needs. It
-// also remembers which keys were read: rest refuses a file that changes the
-// arithmetic by a key that the architecture hasn't read.
+// keys reads an architecture's keys, which begin with its name. It keeps the first error, so that
+// declarations need no error handling. It also records which keys were read, so that rest can
+// return an error for a key that changes the arithmetic and was not read.
 type keys struct {
 	file   *gguf.File
-	prefix string
-	read   map[string]bool
-	lists  map[string][]int // that sizes has read
-	width  int              // of the stream of activations
+	prefix string           // the architecture's name and a dot
+	read   map[string]bool  // the keys that were read, without the prefix
+	lists  map[string][]int // the lists that sizeOf has read
+	width  int              // of the activations between layers
 	blocks int
-	err    error
+	err    error // the first error
 }
 
 func newKeys(f *gguf.File, architecture string) *keys {
 	return &keys{file: f, prefix: architecture + ".", read: map[string]bool{}, lists: map[string][]int{}}
 }
 
+// fail sets the error, unless there is one.
 func (k *keys) fail(err error) {
 	if k.err == nil {
 		k.err = err
 	}
 }
 
-// wrong is an error of the file's own keys.
+// wrong sets an error with a formatted message, which it prefixes with the file's name.
 func (k *keys) wrong(format string, args ...any) {
 	k.fail(fmt.Errorf("%s: "+format, append([]any{k.file.Name()}, args...)...))
 }
 
-// key returns a key's whole name, and remembers that it was read.
+// key returns a key's full name, and records that it was read.
 func (k *keys) key(name string) string {
 	k.read[name] = true
 	return k.prefix + name
 }
 
-// has says whether the file has the key.
+// has reports whether the file has the key.
 func (k *keys) has(name string) bool {
 	_, ok := k.file.Value(k.prefix + name)
 	return ok
 }
 
-// size reads a count that must be from 1 to 2³¹-1. Without a default (0) the key
-// must be there.
+// size reads a number from 1 to 2³¹-1. If the file lacks the key, it returns otherwise; if that is
+// 0, it is an error.
 func (k *keys) size(name string, otherwise int) int {
 	key := k.key(name)
 	v, ok, err := k.file.Uint(key)
@@ -67,11 +67,11 @@ func (k *keys) size(name string, otherwise int) int {
 	default:
 		return int(v)
 	}
-	return 1 // a value that later checks can calculate with
+	return 1 // so that later checks don't divide by zero
 }
 
-// sizeOf reads a count for block i: one for all blocks, as size reads it, or a
-// list of one for each.
+// sizeOf reads a number for block i. The key has one number for all blocks, which is read like
+// size does, or a list with one number for each block.
 func (k *keys) sizeOf(i int, name string, otherwise int) int {
 	if v, ok := k.file.Value(k.prefix + name); !ok || v.Kind() != gguf.Array {
 		return k.size(name, otherwise)
@@ -84,7 +84,7 @@ func (k *keys) sizeOf(i int, name string, otherwise int) int {
 	return list[i]
 }
 
-// list reads a list of one count for each block.
+// list reads a list with one number for each block.
 func (k *keys) list(name string) []int {
 	key := k.key(name)
 	sizes := slices.Repeat([]int{1}, k.blocks)
@@ -94,7 +94,7 @@ func (k *keys) list(name string) []int {
 		return sizes
 	}
 	if len(list) != k.blocks {
-		k.wrong("key %s is a list of %d, not one for each of %d blocks", key, len(list), k.blocks)
+		k.wrong("key %s is a list of %d numbers, not one for each of %d blocks", key, len(list), k.blocks)
 		return sizes
 	}
 	for i, v := range list {
@@ -107,8 +107,8 @@ func (k *keys) list(name string) []int {
 	return sizes
 }
 
-// number reads a number that is greater than 0 as a float32 too: the op set knows
-// no other. Without a default (0) the key must be there.
+// number reads a positive number that is also a normal number as a float32, since the op set uses
+// float32. If the file lacks the key, it returns otherwise; if that is 0, it is an error.
 func (k *keys) number(name string, otherwise float64) float64 {
 	key := k.key(name)
 	v, ok, err := k.file.Float(key)
@@ -120,19 +120,18 @@ func (k *keys) number(name string, otherwise float64) float64 {
 	case !ok:
 		return otherwise
 	case !(v >= smallest && v <= math.MaxFloat32):
-		k.wrong("key %s is %v: it must be a number above 0, within what a float32 can hold", key, v)
+		k.wrong("key %s is %v: it must be a number above 0 and within the range of a float32", key, v)
 	default:
 		return v
 	}
 	return 1
 }
 
-// smallest is the smallest float32 that has all its bits.
+// smallest is the smallest positive normal float32.
 const smallest = 0x1p-126
 
-// decoder reads what every declaration begins with: how wide the stream is, how
-// many blocks there are, which are empty yet, and how many positions the model
-// was trained for.
+// decoder returns a description with the file's width and context and the right number of blocks,
+// which are empty. Every declaration calls it first.
 func (k *keys) decoder() decoder {
 	k.width, k.blocks = k.size("embedding_length", 0), k.size("block_count", 0)
 	if tensors := len(k.file.Tensors()); k.blocks > tensors {
@@ -142,7 +141,7 @@ func (k *keys) decoder() decoder {
 	return decoder{width: k.width, context: k.size("context_length", 0), blocks: make([]block, k.blocks)}
 }
 
-// attention reads how large the heads of block i are, and how they are rotated.
+// attention returns block i's attention, with heads and rope set.
 func (k *keys) attention(i int) (a attention) {
 	h := heads{queries: k.sizeOf(i, "attention.head_count", 0)}
 	h.keys = k.sizeOf(i, "attention.head_count_kv", h.queries)
@@ -159,8 +158,8 @@ func (k *keys) attention(i int) (a attention) {
 	case h.queries%h.keys != 0:
 		k.wrong("key %sattention.head_count is %d, not a multiple of head_count_kv %d", k.prefix, h.queries, h.keys)
 	case int64(h.queries)*int64(h.dim) > math.MaxInt32:
-		k.wrong("%d heads of %d elements are more than Leat can address", h.queries, h.dim)
-	case r.base < 1: // frequencies above 1, whose product with a position has no end
+		k.wrong("%d heads of %d elements are more than Leat supports", h.queries, h.dim)
+	case r.base < 1: // frequencies above 1, whose product with a position can overflow
 		k.wrong("key %srope.freq_base is %v: it must be at least 1", k.prefix, r.base)
 	case r.dims%2 != 0 || r.dims > h.dim:
 		k.wrong("key %srope.dimension_count is %d: it must be even and at most the head's %d", k.prefix, r.dims, h.dim)
@@ -168,24 +167,24 @@ func (k *keys) attention(i int) (a attention) {
 	return attention{heads: h, rope: r}
 }
 
-// swiGLU reads how wide the feed-forward layer of block i is.
+// swiGLU returns block i's gated feed-forward network, with SiLU as its activation.
 func (k *keys) swiGLU(i int) feedForward {
 	return feedForward{hidden: k.sizeOf(i, "feed_forward_length", 0), activation: kernels.SiLU, gated: true}
 }
 
-// rmsNorm reads what a norm adds to the mean square.
+// rmsNorm returns an RMSNorm with the file's epsilon. tensor is the name of its gain, without
+// ".weight".
 func (k *keys) rmsNorm(tensor string) norm {
 	return norm{kind: rmsNorm, tensor: tensor, eps: float32(k.number("attention.layer_norm_rms_epsilon", 0))}
 }
 
-// changes are keys that change an architecture's arithmetic. A key's value is
-// neutral, that is, leaves the arithmetic as it is, if it is at most neutral (a
-// uint64), one of the numbers of neutral, or equal to it (a bool or a string). The
-// names are those that GGUF files use.
+// changes are the keys of GGUF files that change an architecture's arithmetic, unless their value
+// is neutral. A value is neutral if it is at most neutral, for a uint64; one of the numbers in
+// neutral, for a []float64; or equal to neutral, for a bool or a string.
 var changes = []struct {
 	name    string
 	neutral any
-	says    string // what isn't there; "": the key alone says it
+	subject string // of the error "… not supported yet"; may be empty
 }{
 	{"expert_count", uint64(0), "experts (Mixtral) are"},
 	{"attention.sliding_window", uint64(0), "sliding windows are"},
@@ -204,8 +203,8 @@ var changes = []struct {
 	{"use_parallel_residual", false, ""},
 }
 
-// rest refuses a file that changes the architecture by a key that wasn't read.
-// Other keys that weren't read are none of the architecture's business.
+// rest sets an error if the file has a key of changes with a value that is not neutral, and the
+// declaration did not read that key. Other keys that were not read are ignored.
 func (k *keys) rest() {
 	for _, c := range changes {
 		if k.read[c.name] {
@@ -215,16 +214,16 @@ func (k *keys) rest() {
 		if err != nil {
 			k.fail(err)
 		} else if ok {
-			if c.says == "" {
-				c.says = "that is"
+			if c.subject == "" {
+				c.subject = "that is"
 			}
-			k.wrong("key %s%s is %s: %s not supported yet", k.prefix, c.name, value, c.says)
+			k.wrong("key %s%s is %s: %s not supported yet", k.prefix, c.name, value, c.subject)
 		}
 	}
 }
 
-// changed returns a key's value as text, where the file has the key and its
-// value isn't neutral.
+// changed returns a key's value as text. ok is false if the file lacks the key or the value is
+// neutral.
 func (k *keys) changed(key string, neutral any) (value string, ok bool, err error) {
 	switch neutral := neutral.(type) {
 	case uint64:

@@ -2,8 +2,9 @@ package arch
 
 func init() { declare("llama", llama) }
 
-// llama is the architecture of Touvron et al., "LLaMA" (2023) and "Llama 2"
-// (2023), and of Llama 3. Some that were trained after them have biases.
+// llama is the architecture of Touvron et al., "LLaMA: Open and Efficient Foundation Language
+// Models" and "Llama 2: Open Foundation and Fine-Tuned Chat Models" (2023), and of Llama 3. Some
+// other models with that architecture have biases.
 func llama(k *keys) decoder {
 	d := k.decoder()
 	for i := range d.blocks {
@@ -16,8 +17,8 @@ func llama(k *keys) decoder {
 	return d
 }
 
-// llamaBlock is attention and a feed-forward layer, each behind an RMSNorm and
-// added to its input: the block of llama and of most families after it.
+// llamaBlock returns the block of llama and of many later families: attention and a feed-forward
+// network, each with an RMSNorm of its input and a residual connection.
 func llamaBlock(k *keys, a attention, f feedForward) block {
 	return block{
 		{before: k.rmsNorm("attn_norm"), part: a},

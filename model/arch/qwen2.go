@@ -2,9 +2,9 @@ package arch
 
 func init() { declare("qwen2", qwen2) }
 
-// qwen2 is the architecture of Yang et al., "Qwen2 Technical Report" (2024), and
-// of Qwen2.5: that of llama with biases of queries, keys and values, and heads
-// that are rotated by halves.
+// qwen2 is the architecture of Yang et al., "Qwen2 Technical Report" (2024), and of Qwen2.5. It
+// differs from llama in the biases of queries, keys and values, and in the pairs of elements that
+// are rotated.
 func qwen2(k *keys) decoder {
 	d := k.decoder()
 	for i := range d.blocks {

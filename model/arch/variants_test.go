@@ -13,7 +13,7 @@ var variants = map[string]declaration{
 	"llama-dense": nil,
 	"qwen2-dense": nil,
 
-	// Norms behind the parts alone; queries and keys normalized as a whole; windows
+	// Norms after the parts alone; queries and keys normalized as a whole; windows
 	// in the blocks that the file says.
 	"olmo2-dense": blocks(func(k *keys, i int, a attention, f feedForward) block {
 		a.rope.split, a.bias = true, optional
@@ -35,7 +35,7 @@ var variants = map[string]declaration{
 		return llamaBlock(k, a, f)
 	}),
 
-	// Norms before and behind, windows in every other block, and all the caps.
+	// Norms before and after the parts, windows in every other block, and all the caps.
 	"gemma2-dense": func(k *keys) decoder {
 		window := k.size("attention.sliding_window", 4096)
 		d := blocks(func(k *keys, i int, a attention, f feedForward) block {
@@ -79,7 +79,7 @@ var variants = map[string]declaration{
 	// Each of them has its own norm; queries, keys and values are one tensor.
 	"falcon-dense": layerNormed(func(k *keys, norm func(string) norm, a attention, f feedForward) block {
 		a.rope.split, a.outputBias, f.bias = true, none, none
-		return block{{part: sum{behind{norm("attn_norm_2"), a}, behind{norm("attn_norm"), f}}}}
+		return block{{part: sum{normed{norm("attn_norm_2"), a}, normed{norm("attn_norm"), f}}}}
 	}),
 
 	// ALiBi, and a norm of the embedding.

@@ -12,21 +12,22 @@ import (
 	"github.com/edsrzf/mmap-go"
 )
 
-// contents is the bytes of a file, which may be read while it is acquired. The
-// file stays open, so that a change can be seen.
+// contents is the bytes of a file, which may be read between acquire and release. The file
+// remains open, so that unchanged can detect changes.
 type contents struct {
-	file    *os.File // nil where data is the caller's
+	file    *os.File // nil if data was passed to Parse
 	size    int64
-	changed time.Time // when the file was written to last, when it was opened
+	changed time.Time // the file's modification time when it was opened
 
 	mu     sync.Mutex
-	data   []byte // all of the file; nil once it is unmapped
-	users  int
+	data   []byte // the whole file; nil after it was unmapped
+	users  int    // the number of acquires without a release
 	closed bool
 }
 
+// openContents opens and maps the file at path.
 func openContents(path string) (*contents, error) {
-	// Asked before opening, since opening a pipe waits for its other end.
+	// Check before opening, because opening a pipe waits for its other end.
 	if info, err := os.Stat(path); err != nil {
 		return nil, err
 	} else if err := readable(info); err != nil {
@@ -43,6 +44,7 @@ func openContents(path string) (*contents, error) {
 	return c, nil
 }
 
+// readable returns an error if a file of that kind and size can't be mapped.
 func readable(info os.FileInfo) error {
 	switch {
 	case info.IsDir():
@@ -52,7 +54,7 @@ func readable(info os.FileInfo) error {
 	case info.Size() == 0:
 		return errEmpty
 	case uint64(info.Size()) > math.MaxInt:
-		return fmt.Errorf("%d bytes are more than this system can map", info.Size())
+		return fmt.Errorf("has %d bytes, more than this system can map", info.Size())
 	}
 	return nil
 }
@@ -70,7 +72,7 @@ func (c *contents) mapFile() error {
 	return err
 }
 
-// acquire keeps the memory until release.
+// acquire keeps the file mapped until release. It returns ErrClosed after close.
 func (c *contents) acquire() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,6 +83,7 @@ func (c *contents) acquire() error {
 	return nil
 }
 
+// release undoes acquire. It unmaps the file if it is closed and has no other users.
 func (c *contents) release() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,6 +91,7 @@ func (c *contents) release() error {
 	return c.unmap()
 }
 
+// close closes the file, which remains mapped until the last release.
 func (c *contents) close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,7 +99,7 @@ func (c *contents) close() error {
 	return c.unmap()
 }
 
-// unmap gives the memory back if nobody uses it any more.
+// unmap unmaps the file if it is closed and has no users. c.mu must be held.
 func (c *contents) unmap() error {
 	if !c.closed || c.users > 0 || c.data == nil {
 		return nil
@@ -108,7 +112,7 @@ func (c *contents) unmap() error {
 	return errors.Join(m.Unmap(), c.file.Close())
 }
 
-// unchanged says so where the file isn't what it was when it was opened. It must
+// unchanged returns an error if the file was modified since it was opened. The contents must
 // be acquired.
 func (c *contents) unchanged() error {
 	if c.file == nil {
@@ -126,7 +130,7 @@ func (c *contents) unchanged() error {
 	return nil
 }
 
-// readAt copies bytes of the file, which must be acquired.
+// readAt fills p with the bytes of the file from off on. The contents must be acquired.
 func (c *contents) readAt(p []byte, off int64) error {
 	if c.file == nil {
 		copy(p, c.data[off:])

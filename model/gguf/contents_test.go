@@ -163,7 +163,7 @@ func TestLongTexts(t *testing.T) {
 	require.NoError(t, err)
 	_, ok, err := f.String("general.name")
 	require.False(t, ok)
-	require.ErrorContains(t, err, `mem: key "general.name" is a text of 20971520 bytes`)
+	require.ErrorContains(t, err, `mem: key "general.name" is a string of 20971520 bytes`)
 	whole, ok, err := f.String("template")
 	require.NoError(t, err)
 	require.True(t, ok && len(whole) == 1<<20)

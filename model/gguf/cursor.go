@@ -9,29 +9,28 @@ import (
 	"unicode/utf8"
 )
 
-// header is the beginning of a file in memory: a copy, which stays as it is when
-// the file changes.
+// header is a copy of the beginning of a file, which doesn't change when the file does.
 type header struct{ data []byte }
 
-// cursor reads a header from its start on.
+// cursor reads a header sequentially.
 type cursor struct {
-	*header // as much of it as was needed so far
+	*header // as much of the header as was read so far
 	file    io.ReaderAt
-	size    int // of the file, or maxHeader if that is less
-	pos     int
-	names   int  // bytes of keys and tensor names so far
-	more    bool // the file goes on after size
+	size    int  // the file's size, or maxHeader if that is less
+	pos     int  // the position of the next byte
+	names   int  // the total length of the keys and tensor names so far
+	more    bool // whether the file is larger than size
 }
 
 func newCursor(file io.ReaderAt, size int64) *cursor {
 	return &cursor{header: &header{}, file: file, size: int(min(size, maxHeader)), more: size > maxHeader}
 }
 
-// firstRead is how much of a file is read at first. It grows fourfold, so that
-// all reading together takes little more than the last.
+// firstRead is the number of bytes that are read at first. Each further read makes the header
+// at least four times as long, so that copying takes little time in total.
 const firstRead = 256 << 10
 
-// read sees to it that the header is there up to an end within size.
+// read reads the header up to end, which must not be more than size.
 func (c *cursor) read(end int) error {
 	if end <= len(c.data) {
 		return nil
@@ -49,17 +48,18 @@ func (c *cursor) read(end int) error {
 	}
 }
 
-// trim lets go of what was read beyond the header.
+// trim frees the memory of what was read after the end of the header.
 func (c *cursor) trim() {
 	if len(c.data) > c.pos+c.pos/4 && c.file != nil {
 		c.data = bytes.Clone(c.data[:c.pos])
 	}
 }
 
+// left returns the number of bytes from the cursor to size.
 func (c *cursor) left() uint64 { return uint64(c.size - c.pos) }
 
-// take returns the next n bytes.
-func (c *cursor) take(n uint64) ([]byte, error) {
+// next returns the next n bytes and advances the cursor.
+func (c *cursor) next(n uint64) ([]byte, error) {
 	switch {
 	case n <= c.left():
 		end := c.pos + int(n)
@@ -70,27 +70,27 @@ func (c *cursor) take(n uint64) ([]byte, error) {
 		c.pos = end
 		return b, nil
 	case c.more:
-		return nil, fmt.Errorf("%d bytes at byte %d take the header beyond %d MiB, more than any model needs", n, c.pos, maxHeader>>20)
+		return nil, fmt.Errorf("%d bytes at byte %d make the header longer than %d MiB, more than any model needs", n, c.pos, maxHeader>>20)
 	default:
 		return nil, fmt.Errorf("%d bytes needed at byte %d, where the file has %d left: it is cut short or damaged", n, c.pos, c.left())
 	}
 }
 
-// fits refuses a count of things, each at least size bytes, that the rest of
-// the file could not hold.
+// fits returns an error if the rest of the file is too short for n items of at least size
+// bytes each. what names the items.
 func (c *cursor) fits(what string, n, size uint64) error {
 	switch {
 	case n <= c.left()/size:
 		return nil
 	case c.more:
-		return fmt.Errorf("the number of %s is %d, which takes the header beyond %d MiB, more than any model needs", what, n, maxHeader>>20)
+		return fmt.Errorf("the number of %s is %d, which makes the header longer than %d MiB, more than any model needs", what, n, maxHeader>>20)
 	default:
 		return fmt.Errorf("the number of %s is %d, which the %d bytes left at byte %d cannot hold: the file is cut short or damaged", what, n, c.left(), c.pos)
 	}
 }
 
 func (c *cursor) uint32() (uint32, error) {
-	b, err := c.take(4)
+	b, err := c.next(4)
 	if err != nil {
 		return 0, err
 	}
@@ -98,28 +98,27 @@ func (c *cursor) uint32() (uint32, error) {
 }
 
 func (c *cursor) uint64() (uint64, error) {
-	b, err := c.take(8)
+	b, err := c.next(8)
 	if err != nil {
 		return 0, err
 	}
 	return binary.LittleEndian.Uint64(b), nil
 }
 
-// bytes reads a length and as many bytes.
+// bytes reads a string: its length as a uint64, and its bytes.
 func (c *cursor) bytes() ([]byte, error) {
 	n, err := c.uint64()
 	if err != nil {
 		return nil, fmt.Errorf("the length of a string: %w", err)
 	}
-	b, err := c.take(n)
+	b, err := c.next(n)
 	if err != nil {
 		return nil, fmt.Errorf("a string: %w", err)
 	}
 	return b, nil
 }
 
-// name reads a key or a tensor's name. It is copied, so that it stays when the
-// file is closed.
+// name reads a key or a tensor's name.
 func (c *cursor) name() (string, error) {
 	n, err := c.uint64()
 	switch {
@@ -130,7 +129,7 @@ func (c *cursor) name() (string, error) {
 	case n > maxName && n <= c.left():
 		return "", fmt.Errorf("it has %d bytes, more than %d", n, maxName)
 	}
-	b, err := c.take(n)
+	b, err := c.next(n)
 	if err != nil {
 		return "", err
 	}
@@ -144,7 +143,7 @@ func (c *cursor) name() (string, error) {
 	return s, nil
 }
 
-// value checks a value and steps over it.
+// value reads and checks a value, without decoding it.
 func (c *cursor) value() (v Value, err error) {
 	code, err := c.uint32()
 	if err != nil {
@@ -160,19 +159,20 @@ func (c *cursor) value() (v Value, err error) {
 	case v.kind.size() == 0:
 		return v, fmt.Errorf("value type %d is not known", code)
 	}
-	b, err := c.take(v.kind.size())
+	b, err := c.next(v.kind.size())
 	if err != nil {
 		return v, fmt.Errorf("its value: %w", err)
 	}
 	return c.hold(v, len(b)), checkBools(v.kind, b)
 }
 
-// hold returns v with the last size bytes that were read as what it holds.
+// hold returns v with the last size bytes that were read as its contents.
 func (c *cursor) hold(v Value, size int) Value {
 	v.in, v.at, v.size = c.header, c.pos-size, size
 	return v
 }
 
+// array reads and checks an array, without decoding it.
 func (c *cursor) array() (v Value, err error) {
 	v.kind = Array
 	code, err := c.uint32()
@@ -188,7 +188,7 @@ func (c *cursor) array() (v Value, err error) {
 	case v.elem == Array:
 		return v, errors.New("an array of arrays, which Leat doesn't read")
 	case v.elem == String:
-		size = 8 // its length, at least
+		size = 8 // at least, for the string's length
 	case size == 0:
 		return v, fmt.Errorf("an array of value type %d, which is not known", code)
 	}
@@ -196,7 +196,7 @@ func (c *cursor) array() (v Value, err error) {
 		return v, err
 	}
 	if v.elem != String {
-		b, err := c.take(v.n * size)
+		b, err := c.next(v.n * size)
 		if err != nil {
 			return v, err
 		}
@@ -211,6 +211,7 @@ func (c *cursor) array() (v Value, err error) {
 	return c.hold(v, c.pos-start), nil
 }
 
+// checkBools returns an error if k is Bool and a byte of raw is neither 0 nor 1.
 func checkBools(k Kind, raw []byte) error {
 	if k != Bool {
 		return nil
@@ -223,8 +224,8 @@ func checkBools(k Kind, raw []byte) error {
 	return nil
 }
 
-// tensor reads what follows a tensor's name, but leaves its Offset counted
-// from the start of the tensor data. The dimensions are appended to dims.
+// tensor reads the dimensions, type and offset that follow a tensor's name. It leaves t.Offset
+// relative to the start of the tensor data. t.Dims is appended to dims, which it returns.
 func (c *cursor) tensor(t *Tensor, dims []uint64) ([]uint64, error) {
 	n, err := c.uint32()
 	switch {

@@ -6,11 +6,11 @@ import (
 	"math"
 )
 
-// The getters below return a key's value as what the caller expects it to be.
-// ok is false, without an error, where there is no such key. A value of another
-// type is an error that names the file, the key and both types.
+// The methods below return a key's value as a Go type. If there is no such key, ok is false
+// and there is no error. If the value has another type, the error names the file, the key and
+// both types.
 
-// Uint returns an integer of any width that isn't negative.
+// Uint returns an integer of any width. It is an error if the integer is negative.
 func (f *File) Uint(key string) (x uint64, ok bool, err error) {
 	v, ok := f.Value(key)
 	if !ok {
@@ -55,7 +55,7 @@ func (f *File) Bool(key string) (x, ok bool, err error) {
 	return false, false, f.wrong(key, v, "bool")
 }
 
-// Int returns an integer of any width that fits an int64.
+// Int returns an integer of any width. It is an error if the integer doesn't fit in an int64.
 func (f *File) Int(key string) (x int64, ok bool, err error) {
 	v, ok := f.Value(key)
 	if !ok {
@@ -68,13 +68,13 @@ func (f *File) Int(key string) (x int64, ok bool, err error) {
 		if n <= math.MaxInt64 {
 			return int64(n), true, nil
 		}
-		return 0, false, fmt.Errorf("%s: key %s is %d, which is beyond 63 bits", f.name, Quote(key), n)
+		return 0, false, fmt.Errorf("%s: key %s is %d, which doesn't fit in a signed 64-bit integer", f.name, Quote(key), n)
 	}
 	return 0, false, f.wrong(key, v, "an integer")
 }
 
-// String returns a string of at most 1 MiB; a longer one is an error. It is not
-// checked to be UTF-8.
+// String returns a string. It is an error if the string is longer than 1 MiB. The string need
+// not be valid UTF-8.
 func (f *File) String(key string) (x string, ok bool, err error) {
 	v, ok := f.Value(key)
 	if !ok {
@@ -84,12 +84,12 @@ func (f *File) String(key string) (x string, ok bool, err error) {
 		return "", false, f.wrong(key, v, "string")
 	}
 	if v.size > maxText {
-		return "", false, fmt.Errorf("%s: key %s is a text of %d bytes, more than the %d that Leat reads: the file is damaged", f.name, Quote(key), v.size, maxText)
+		return "", false, fmt.Errorf("%s: key %s is a string of %d bytes, more than the %d that Leat reads: the file is damaged", f.name, Quote(key), v.size, maxText)
 	}
 	return string(v.raw()), true, nil
 }
 
-// Strings returns an array of strings. They are not checked to be UTF-8.
+// Strings returns an array of strings, which need not be valid UTF-8.
 func (f *File) Strings(key string) (list []string, ok bool, err error) {
 	v, ok := f.Value(key)
 	if !ok {
@@ -98,7 +98,7 @@ func (f *File) Strings(key string) (list []string, ok bool, err error) {
 	if v.kind != Array || v.elem != String {
 		return nil, false, f.wrong(key, v, "array of string")
 	}
-	// One copy of all the bytes; the strings are parts of it.
+	// Copy all bytes at once; the strings are substrings of the copy.
 	raw := v.raw()
 	text := string(raw)
 	list = make([]string, v.n)
@@ -129,7 +129,8 @@ func (f *File) Floats(key string) (list []float32, ok bool, err error) {
 	return list, true, nil
 }
 
-// Ints returns an array of integers of any width, each of which fits an int32.
+// Ints returns an array of integers of any width. It is an error if one of them doesn't fit in
+// an int32.
 func (f *File) Ints(key string) (list []int32, ok bool, err error) {
 	v, ok := f.Value(key)
 	if !ok {
@@ -145,13 +146,14 @@ func (f *File) Ints(key string) (list []int32, ok bool, err error) {
 			n, isSigned = int64(u), true
 		}
 		if !isSigned || n < math.MinInt32 || n > math.MaxInt32 {
-			return nil, false, fmt.Errorf("%s: key %s: element %d is %v, which is beyond 32 bits", f.name, Quote(key), len(list), x)
+			return nil, false, fmt.Errorf("%s: key %s: element %d is %v, which doesn't fit in a signed 32-bit integer", f.name, Quote(key), len(list), x)
 		}
 		list = append(list, int32(n))
 	}
 	return list, true, nil
 }
 
+// wrong returns the error for a value of another type than the caller wants.
 func (f *File) wrong(key string, v Value, want string) error {
 	return fmt.Errorf("%s: key %s is of type %s, not %s", f.name, Quote(key), v.TypeName(), want)
 }

@@ -1,17 +1,16 @@
 // Package gguf reads model files in the GGUF format, versions 2 and 3,
 // little-endian: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
 //
-// It owns the format: the header, which [Open] reads into memory and checks, the
-// metadata's values, which are decoded when they are asked for, and the tensors,
-// which stay on the disk. A tensor's bytes are mapped, and come from the disk when
-// they are first used. The package must not know what any key or tensor means to a
-// model.
+// It owns the format: the header, which [Open] reads into memory and checks; the metadata's
+// values, which are decoded on demand; and the tensors, whose bytes are memory-mapped and read
+// from the disk when they are first accessed. The package must not know what any key or tensor
+// means to a model.
 //
-// Files come from strangers. Whatever a file says, Open and Parse return an
-// error that names the file, the key or tensor and the trouble; they never
-// panic, and never allocate more than the file itself justifies. Text of a file
-// is shortened before it stands in an error: see [Quote]. A file that is cut
-// short, rewritten or closed while its tensors are still needed is an error too.
+// Files are not trusted. If a file is malformed in any way, Open and Parse return an error
+// that names the file and the key or tensor; they never panic, and never allocate more memory
+// than the size of the file justifies. Text from a file is shortened before it is used in an
+// error; see [Quote]. If a file is truncated, modified or closed while its tensors are still
+// needed, that is an error as well.
 package gguf
 
 import (
@@ -29,18 +28,18 @@ type File struct {
 	bytes     *contents
 
 	keys     []string // in file order
-	values   []Value
+	values   []Value  // of the keys
 	keyIndex map[string]int
 
 	tensors     []Tensor // in file order
 	tensorIndex map[string]int
 }
 
-// ErrClosed is what reading a tensor wraps after Close.
+// ErrClosed is wrapped by the error of reading a tensor after Close.
 var ErrClosed = errors.New("model closed: its file must stay open until the layers are loaded")
 
-// Open reads the header of the file at path, and checks it and where the tensors
-// lie. Every error starts with the path.
+// Open opens the file at path, reads its header, and checks the header and the positions of
+// the tensors. Every error begins with the path.
 func Open(path string) (*File, error) {
 	c, err := openContents(path)
 	if err != nil {
@@ -57,9 +56,8 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// Parse reads a GGUF file that is already in memory, such as a model embedded
-// in the program. name stands for it in errors. data is kept, not copied, and
-// must not change.
+// Parse opens a GGUF file that is in memory, such as a model embedded in the program. It does
+// not copy data, which must not be modified. Every error begins with name.
 func Parse(name string, data []byte) (*File, error) {
 	size := int64(len(data))
 	f := &File{name: name, bytes: &contents{data: data, size: size}}
@@ -71,9 +69,9 @@ func Parse(name string, data []byte) (*File, error) {
 	return f, nil
 }
 
-// Close ends the reading of tensors, which is ErrClosed from then on. The
-// metadata can still be read. A Use that is going on ends first: the memory goes
-// with the last one. A second Close does nothing.
+// Close closes the file. Reading a tensor afterwards is an error that wraps ErrClosed; the
+// metadata can still be read. Close doesn't wait for calls of Use in progress: the file remains
+// mapped until the last of them has returned. Further calls have no effect.
 func (f *File) Close() error {
 	if err := f.bytes.close(); err != nil {
 		return fmt.Errorf("%s: %w", f.name, err)
@@ -81,14 +79,13 @@ func (f *File) Close() error {
 	return nil
 }
 
-// Use calls use, during which the memory of the tensors' matrices can be read
-// whatever happens to f, and returns its error. After Close it returns ErrClosed
-// instead, and calls nothing. If the file has been written to since it was
-// opened, that is an error too, after the call: what use has read is worth
-// nothing then.
+// Use calls use and returns its error. During the call, the memory of the tensors' matrices can
+// be read even if f is closed. After Close, Use doesn't call use and returns an error that wraps
+// ErrClosed. If the file was modified since it was opened, Use also returns an error, and the
+// data that use has read must be discarded.
 //
-// A file that is cut short meanwhile faults where it is read, unless its size
-// shows that beforehand: who reads the memory uses debug.SetPanicOnFault.
+// If the file is truncated during the call, reading the memory causes a fault, so use should
+// call debug.SetPanicOnFault.
 func (f *File) Use(use func() error) error {
 	if err := f.bytes.acquire(); err != nil {
 		return fmt.Errorf("%s: %w", f.name, err)
@@ -113,17 +110,17 @@ func (f *File) Name() string { return f.name }
 // Version returns the version of the format: 2 or 3.
 func (f *File) Version() uint32 { return f.version }
 
-// Alignment returns what every tensor's offset is a multiple of, in bytes.
+// Alignment returns the alignment of the tensors' data: each offset is a multiple of that
+// number of bytes.
 func (f *File) Alignment() uint32 { return f.alignment }
 
 // Size returns the file's size in bytes.
 func (f *File) Size() int64 { return f.bytes.size }
 
-// Keys returns the metadata's keys in file order. The caller must not change
-// the slice.
+// Keys returns the metadata's keys in file order. The caller must not modify the slice.
 func (f *File) Keys() []string { return f.keys }
 
-// Value returns a key's value, ok false where there is no such key.
+// Value returns a key's value. ok is false if there is no such key.
 func (f *File) Value(key string) (v Value, ok bool) {
 	i, ok := f.keyIndex[key]
 	if !ok {
@@ -132,11 +129,10 @@ func (f *File) Value(key string) (v Value, ok bool) {
 	return f.values[i], true
 }
 
-// Tensors returns the tensors in file order. The caller must not change the
-// slice.
+// Tensors returns the tensors in file order. The caller must not modify the slice.
 func (f *File) Tensors() []Tensor { return f.tensors }
 
-// Tensor returns the tensor of that name, ok false where there is none.
+// Tensor returns the tensor with that name. ok is false if there is none.
 func (f *File) Tensor(name string) (t Tensor, ok bool) {
 	i, ok := f.tensorIndex[name]
 	if !ok {

@@ -145,11 +145,11 @@ func TestAWrongTypeNamesFileKeyAndBothTypes(t *testing.T) {
 	_, _, err = f.Int("text")
 	is(err, `mem: key "text" is of type string, not an integer`)
 	_, _, err = f.Int("u64")
-	is(err, `mem: key "u64" is 18446744073709551615, which is beyond 63 bits`)
+	is(err, `mem: key "u64" is 18446744073709551615, which doesn't fit in a signed 64-bit integer`)
 	_, _, err = f.Ints("floats")
 	is(err, `mem: key "floats" is of type array of float32, not array of integers`)
 	_, _, err = f.Ints("wide")
-	is(err, `mem: key "wide": element 2 is 1099511627776, which is beyond 32 bits`)
+	is(err, `mem: key "wide": element 2 is 1099511627776, which doesn't fit in a signed 32-bit integer`)
 }
 
 func TestValuesPrintShortly(t *testing.T) {

@@ -79,7 +79,7 @@ func TestMalformed(t *testing.T) {
 		"long key":         {kv(strings.Repeat("k", 65536), uint8(1)), "it has 65536 bytes, more than 65535"},
 		"key beyond":       {join([]byte("GGUF"), u32s(3), u64s(0, 1, 1<<62, 0)), "4611686018427387904 bytes needed"},
 		"key not UTF-8":    {kv("a\xff", uint8(1)), `"a\xff" is not valid UTF-8`},
-		"duplicate key":    {kvs(gguftest.KV{Key: "a\n", Value: uint8(1)}, gguftest.KV{Key: "a\n", Value: uint8(2)}), `key "a\n" stands twice`},
+		"duplicate key":    {kvs(gguftest.KV{Key: "a\n", Value: uint8(1)}, gguftest.KV{Key: "a\n", Value: uint8(2)}), `key "a\n" appears twice`},
 		"no value":         {kv("long enough a key", gguftest.Raw{Kind: gguf.Uint64}), `key "long enough a key": its value: 8 bytes needed`},
 		"value type":       {raw(13, u64s(0)), `key "k": value type 13 is not known`},
 		"huge value type":  {raw(math.MaxUint32, u64s(0)), "value type 4294967295 is not known"},
@@ -101,7 +101,7 @@ func TestMalformed(t *testing.T) {
 		"alignment 24":   {kv("general.alignment", uint32(24)), "24 is not a power of two"},
 
 		"empty tensor name": {tensors(gguftest.Tensor{Dims: one}), "tensor 1 of 1: its name: it is empty"},
-		"tensor twice":      {tensors(gguftest.Tensor{Name: "t", Dims: one}, gguftest.Tensor{Name: "t", Dims: one}), `tensor "t" stands twice`},
+		"tensor twice":      {tensors(gguftest.Tensor{Name: "t", Dims: one}, gguftest.Tensor{Name: "t", Dims: one}), `tensor "t" appears twice`},
 		"0 dimensions":      {tensor(gguf.F32), "0 dimensions, where 1 to 4"},
 		"5 dimensions":      {tensor(gguf.F32, 1, 1, 1, 1, 1), "5 dimensions"},
 		"dimension 0":       {tensor(gguf.F32, 4, 0), "a dimension of [4 0] is 0"},
@@ -109,11 +109,11 @@ func TestMalformed(t *testing.T) {
 		"bytes overflow":    {tensor(gguf.F64, 1<<62), "more bytes than 64 bits"},
 		"half a block":      {tensor(gguf.Q4_0, 48), "a row of 48 elements is not a whole number of Q4_0 blocks of 32"},
 		"tensor type":       {tensor(4242, 1), "tensor type 4242 is not known"},
-		"dropped type":      {tensor(31, 32), "tensor type Q4_0_4_4 was dropped"},
+		"dropped type":      {tensor(31, 32), "tensor type Q4_0_4_4 was removed"},
 		"offset":            {tensors(gguftest.Tensor{Name: "t", Dims: one, Offset: 4, Placed: true}), "its offset 4 is not a multiple of the alignment, 32"},
 		"data beyond":       {tensors(gguftest.Tensor{Name: "t", Dims: one, Offset: 32, Placed: true}), `tensor "t": its data, 4 bytes at 32`},
-		"offset overflow":   {tensors(gguftest.Tensor{Name: "t", Dims: one, Offset: math.MaxUint64 - 31, Placed: true}), "lies beyond the file"},
-		"huge data":         {tensor(gguf.F32, 1<<40), "lies beyond the file"},
+		"offset overflow":   {tensors(gguftest.Tensor{Name: "t", Dims: one, Offset: math.MaxUint64 - 31, Placed: true}), "extends beyond the file"},
+		"huge data":         {tensor(gguf.F32, 1<<40), "extends beyond the file"},
 		"overlap": {tensors(
 			gguftest.Tensor{Name: "t", Dims: []uint64{16}},
 			gguftest.Tensor{Name: "u", Dims: one, Offset: 32, Placed: true},
@@ -125,11 +125,11 @@ func TestMalformed(t *testing.T) {
 		"a type of half the bytes": {tensors(
 			gguftest.Tensor{Name: "t", Type: gguf.Q8_0, Dims: []uint64{64}, Data: make([]byte, 128)},
 			gguftest.Tensor{Name: "u", Dims: one},
-		), `tensor "t" takes 68 bytes as Q8_0 [64], and leaves a gap of 60 before "u"`},
+		), `tensor "t" has 68 bytes as Q8_0 [64], with a gap of 60 bytes before "u"`},
 		"a hole at the start": {tensors(gguftest.Tensor{Name: "t", Dims: one, Offset: 32, Placed: true, Data: make([]byte, 36)}),
-			`tensor "t" is the first of the tensor data, and begins 32 bytes behind its start`},
+			`tensor "t" is the first in the tensor data, but begins 32 bytes after its start`},
 		"a hole at the end": {tensors(gguftest.Tensor{Name: "t", Dims: one, Data: make([]byte, 36)}),
-			`tensor "t", the last, takes 4 bytes as F32 [1], and the file has 32 more`},
+			`tensor "t", the last, has 4 bytes as F32 [1], but the file has 32 more`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := gguf.Parse("bad.gguf", c.data)
@@ -226,7 +226,7 @@ func TestAHugeHeaderCostsLittle(t *testing.T) {
 			// Two are within every limit; one of them has no tensors, so that
 			// nothing is wrong with what lies behind its header.
 			if name == "many tensors" {
-				require.ErrorContains(t, err, "the last, takes 4 bytes")
+				require.ErrorContains(t, err, "the last, has 4 bytes")
 			} else {
 				assert.Equal(t, name == "many keys", err == nil, err)
 			}

@@ -6,19 +6,20 @@ import (
 	"fmt"
 )
 
-// Limits on a header, each far beyond any model's. They keep what a header
-// can make Leat allocate or read under 100 MB, whatever the size of the file:
-// a file of zeros, that takes no room on a disk, can be very long.
+// Limits of a header, each far above that of any model. With them, no header makes Leat
+// allocate or read more than 100 MB. The size of the file alone would not limit that, since a
+// sparse file of zeros can be very large and need no space on the disk.
 const (
-	maxHeader  = 64 << 20 // bytes of header
+	maxHeader  = 64 << 20 // bytes of the header
 	maxKeys    = 1 << 16
 	maxTensors = 1 << 17
 	maxName    = 1<<16 - 1 // bytes of one key or tensor name
-	maxNames   = 8 << 20   // bytes of all of them
+	maxNames   = 8 << 20   // bytes of all keys and tensor names together
 )
 
-// The fewest bytes that a key and a tensor's entry can take. A key has an 8-byte
-// length before anything else, which is then the better thing to complain of.
+// minKeyBytes and minTensorBytes are lower bounds of the size of a key with its value and of a
+// tensor's description. The former counts only the key's length, so that the error for a file
+// that is too short names what is missing.
 const (
 	minKeyBytes    = 8
 	minTensorBytes = 8 + 1 + 4 + 8 + 4 + 8
@@ -53,7 +54,7 @@ func (f *File) parse(c *cursor) error {
 		return err
 	}
 	if tensors > maxTensors || keys > maxKeys {
-		return fmt.Errorf("%d tensors and %d keys, where Leat reads up to %d and %d", tensors, keys, maxTensors, maxKeys)
+		return fmt.Errorf("%d tensors and %d keys: Leat reads at most %d and %d", tensors, keys, maxTensors, maxKeys)
 	}
 	if err := f.parseKeys(c, int(keys)); err != nil {
 		return err
@@ -70,7 +71,7 @@ func (f *File) parse(c *cursor) error {
 
 // parseStart reads the magic and the version.
 func (f *File) parseStart(c *cursor) error {
-	magic, err := c.take(4)
+	magic, err := c.next(4)
 	if err != nil {
 		return fmt.Errorf("not a GGUF file: it has only %d bytes", f.bytes.size)
 	}
@@ -101,7 +102,7 @@ func (f *File) parseKeys(c *cursor, n int) error {
 			return fmt.Errorf("key %d of %d: %w", i+1, n, err)
 		}
 		if _, twice := f.keyIndex[key]; twice {
-			return fmt.Errorf("key %s stands twice", Quote(key))
+			return fmt.Errorf("key %s appears twice", Quote(key))
 		}
 		v, err := c.value()
 		if err != nil {
@@ -140,7 +141,7 @@ func (f *File) parseTensors(c *cursor, n int) error {
 			return fmt.Errorf("tensor %d of %d: its name: %w", i+1, n, err)
 		}
 		if _, twice := f.tensorIndex[name]; twice {
-			return fmt.Errorf("tensor %s stands twice", Quote(name))
+			return fmt.Errorf("tensor %s appears twice", Quote(name))
 		}
 		t := Tensor{Name: name, file: f}
 		if dims, err = c.tensor(&t, dims); err != nil {
@@ -152,7 +153,7 @@ func (f *File) parseTensors(c *cursor, n int) error {
 	align := uint64(f.alignment)
 	start := (uint64(c.pos) + align - 1) / align * align
 	for i := range f.tensors {
-		if err := f.place(&f.tensors[i], start); err != nil {
+		if err := f.locate(&f.tensors[i], start); err != nil {
 			return fmt.Errorf("tensor %s: %w", Quote(f.tensors[i].Name), err)
 		}
 	}

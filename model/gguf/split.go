@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// The keys of a model that was split into several files, each of which is a GGUF
-// file with some of the tensors.
+// The keys of a file that is part of a split model: a model in several GGUF files, each with
+// some of the tensors, as written by llama.cpp's gguf-split.
 const (
-	partKey  = "split.no" // from 0 on
-	partsKey = "split.count"
+	partKey  = "split.no"    // the part's number, from 0 on
+	partsKey = "split.count" // the number of parts
 )
 
-// Whole returns nil for a file that is a model by itself. For a part of a split
-// model it returns an error that names the parts, which Leat doesn't read yet.
+// Whole returns nil if the file is a complete model. If it is part of a split model, Whole
+// returns an error that names the parts, because Leat doesn't read split models yet.
 func (f *File) Whole() error {
 	part, ok, err := f.Uint(partKey)
 	if err != nil || !ok {
@@ -38,7 +38,7 @@ func (f *File) Whole() error {
 		f.name, part+1, parts, names, first)
 }
 
-// partName is what a part's file name ends with.
+// partName returns the end of a part's file name.
 func partName(part, parts uint64) string {
 	return fmt.Sprintf("-%05d-of-%05d.gguf", part+1, parts)
 }

@@ -5,15 +5,14 @@ import (
 	"unicode/utf8"
 )
 
-// Text of a file is as long as the file likes. These are the bytes of it that are
-// kept or shown: beyond any real chat template, and as many as fit on a line.
+// Limits in bytes of text from a file, which can be of any length.
 const (
-	maxText  = 1 << 20
-	maxQuote = 80
+	maxText  = 1 << 20 // text that is returned, longer than any chat template in use
+	maxQuote = 80      // text in a message of one line
 )
 
-// Quote returns text of a file in a form that can stand in a message of one line:
-// quoted as Go quotes a string, and, of a long text, only the beginning.
+// Quote returns text from a file in a form for messages of one line: quoted as a Go string and
+// shortened to its first 80 bytes.
 func Quote(text string) string {
 	if len(text) <= maxQuote {
 		return strconv.Quote(text)
@@ -21,7 +20,7 @@ func Quote(text string) string {
 	return strconv.Quote(head(text, maxQuote)) + "…"
 }
 
-// head returns the first most bytes of a longer text, without a part of a
+// head returns the first most bytes of text, which must be longer, without an incomplete
 // character at the end.
 func head(text string, most int) string {
 	cut := most

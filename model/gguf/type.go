@@ -6,11 +6,10 @@ import (
 	"github.com/leat-dev/leat/kernels"
 )
 
-// Type is how a tensor's numbers are stored. Its values are ggml's codes, as
-// files hold them.
+// Type is the format of a tensor's elements. Its values are ggml's, which files contain.
 type Type uint32
 
-// The tensor types. A quantized type stores blocks of elements along a row.
+// The tensor types. A quantized type stores the elements of a row in blocks.
 const (
 	F32     Type = 0
 	F16     Type = 1
@@ -49,10 +48,9 @@ const (
 	Q2_0    Type = 42
 )
 
-// layouts has a type's name, the elements of a block and its bytes. Types that
-// Leat doesn't compute with stand here too, so that the tensors of any file
-// can be listed and their places checked. Where elems is 0, the format had the
-// type once and dropped it.
+// layouts has each type's name, and the elements and bytes of a block, as in ggml's table of
+// type traits. It includes types with which Leat doesn't compute, so that the tensors of any
+// file can be listed and checked. elems is 0 for types that were removed from the format.
 var layouts = [...]struct {
 	name         string
 	elems, bytes uint64
@@ -80,7 +78,7 @@ var layouts = [...]struct {
 	36: {name: "IQ4_NL_4_4"}, 37: {name: "IQ4_NL_4_8"}, 38: {name: "IQ4_NL_8_8"},
 }
 
-// String returns the type's name as ggml spells it, in upper case.
+// String returns ggml's name for the type, in upper case.
 func (t Type) String() string {
 	if t < Type(len(layouts)) {
 		return layouts[t].name
@@ -88,8 +86,8 @@ func (t Type) String() string {
 	return fmt.Sprintf("type %d", uint32(t))
 }
 
-// Block returns how many elements a block of the type has and the bytes it
-// takes. Both are 0 for a type that doesn't exist.
+// Block returns the number of elements and of bytes in a block of the type. Both are 0 for an
+// unknown type and for one that was removed from the format.
 func (t Type) Block() (elems, bytes uint64) {
 	if t < Type(len(layouts)) {
 		return layouts[t].elems, layouts[t].bytes
@@ -97,19 +95,18 @@ func (t Type) Block() (elems, bytes uint64) {
 	return 0, 0
 }
 
-// check says why a tensor can't be of this type.
+// check returns an error if a tensor can't be of this type.
 func (t Type) check() error {
 	switch elems, _ := t.Block(); {
 	case t >= Type(len(layouts)):
 		return fmt.Errorf("tensor type %d is not known: the file is damaged, or newer than this Leat", uint32(t))
 	case elems == 0:
-		return fmt.Errorf("tensor type %v was dropped from GGUF: quantize the model again", t)
+		return fmt.Errorf("tensor type %v was removed from GGUF: quantize the model again", t)
 	}
 	return nil
 }
 
-// Kernel returns the type as the op set has it, ok false for a type that Leat
-// can list but not compute with.
+// Kernel returns the op set's type for t. ok is false if the op set doesn't support it.
 func (t Type) Kernel() (k kernels.Type, ok bool) {
 	k, ok = computed[t]
 	return k, ok

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Kind is the type of a metadata value. Its values are the file's codes.
+// Kind is the type of a metadata value. Its values are those of the GGUF format.
 type Kind uint32
 
 // The kinds of value.
@@ -31,7 +31,7 @@ const (
 
 var kinds = [...]struct {
 	name string
-	size uint64 // bytes; 0: of no fixed size
+	size uint64 // in bytes; 0 if it is not fixed
 }{
 	Uint8: {"uint8", 1}, Int8: {"int8", 1}, Uint16: {"uint16", 2}, Int16: {"int16", 2},
 	Uint32: {"uint32", 4}, Int32: {"int32", 4}, Uint64: {"uint64", 8}, Int64: {"int64", 8},
@@ -47,6 +47,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("value type %d", uint32(k))
 }
 
+// size returns the size in bytes of a value, or 0 if it is not fixed or the kind is unknown.
 func (k Kind) size() uint64 {
 	if k < Kind(len(kinds)) {
 		return kinds[k].size
@@ -54,26 +55,27 @@ func (k Kind) size() uint64 {
 	return 0
 }
 
+// integer reports whether the kind is an integer type.
 func (k Kind) integer() bool {
 	return k <= Int32 || k == Uint64 || k == Int64
 }
 
-// Value is one value of a file's metadata, checked but not decoded.
+// Value is a value of a file's metadata. It is checked, and decoded on demand.
 type Value struct {
 	kind, elem Kind
-	n          uint64 // elements; 1 for what isn't an array
+	n          uint64 // the number of elements; 1 if it is not an array
 	in         *header
-	at, size   int // of its bytes in the header
+	at, size   int // the position and size of its bytes in the header
 }
 
-// raw returns the value's bytes: numbers one after another, a string without its
-// length, an array's strings each with its length.
+// raw returns the value's bytes: those of consecutive numbers, of a string without its length,
+// or of an array's strings, each with its length.
 func (v Value) raw() []byte { return v.in.data[v.at:][:v.size] }
 
-// Kind returns what the value is.
+// Kind returns the kind of the value.
 func (v Value) Kind() Kind { return v.kind }
 
-// Elem returns what an array's elements are; of any other value its own kind.
+// Elem returns the kind of an array's elements, or that of any other value itself.
 func (v Value) Elem() Kind {
 	if v.kind == Array {
 		return v.elem
@@ -81,10 +83,10 @@ func (v Value) Elem() Kind {
 	return v.kind
 }
 
-// Len returns how many elements an array has; it is 1 for any other value.
+// Len returns the number of an array's elements, or 1 for any other value.
 func (v Value) Len() int { return int(v.n) }
 
-// TypeName returns the type in words: "uint32", "array of string".
+// TypeName returns the name of the value's type: "uint32", "array of string".
 func (v Value) TypeName() string {
 	if v.kind == Array {
 		return "array of " + v.elem.String()
@@ -92,9 +94,9 @@ func (v Value) TypeName() string {
 	return v.kind.String()
 }
 
-// All decodes the elements of an array one after another, or the one value of
-// what isn't an array. Unsigned integers come as uint64, signed ones as int64,
-// the rest as float32, float64, bool and string.
+// All returns a sequence of an array's elements, or of the value itself if it is not an array.
+// Unsigned integers are uint64 values, signed integers are int64 values, and all others are
+// float32, float64, bool or string values.
 func (v Value) All() iter.Seq[any] {
 	return func(yield func(any) bool) {
 		for b := range v.elements() {
@@ -105,8 +107,8 @@ func (v Value) All() iter.Seq[any] {
 	}
 }
 
-// elements yields the bytes of each element, or those of the one value. The zero
-// Value has none.
+// elements returns a sequence of the bytes of each element, or those of the value itself if it
+// is not an array. It is empty for the zero Value.
 func (v Value) elements() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		if v.n == 0 {
@@ -119,17 +121,17 @@ func (v Value) elements() iter.Seq[[]byte] {
 		}
 		for len(raw) > 0 {
 			var b []byte
-			if b, raw = next(v.elem, raw); !yield(b) {
+			if b, raw = split(v.elem, raw); !yield(b) {
 				return
 			}
 		}
 	}
 }
 
-// Any returns the value in a form that encoding/json can write: a []any of at
-// most limit elements for an array (all of them where limit is negative), else
-// what All yields. Floats that JSON hasn't are strings: "NaN", "+Inf", "-Inf". A
-// text of more than 1 MiB is cut there, and ends with "…".
+// Any returns the value in a form that encoding/json can encode. An array is a []any of at most
+// limit elements, or of all elements if limit is negative; any other value, and each element,
+// is as in All. Floating-point numbers that JSON doesn't have are the strings "NaN", "+Inf" and
+// "-Inf". A string of more than 1 MiB is shortened to that length, and ends with "…".
 func (v Value) Any(limit int) any {
 	list := []any{}
 	for b := range v.elements() {
@@ -151,8 +153,8 @@ func (v Value) Any(limit int) any {
 	return list[0]
 }
 
-// String returns the value on one short line: strings quoted, and of what is
-// long only the beginning.
+// String returns the value on one short line. Strings are quoted; long strings and arrays are
+// shortened.
 func (v Value) String() string {
 	const most = 6
 	var s strings.Builder
@@ -177,6 +179,7 @@ func (v Value) String() string {
 	return s.String()
 }
 
+// finite returns x, or its text if it is a floating-point number that is not finite.
 func finite(x any) any {
 	var f float64
 	switch x := x.(type) {
@@ -191,9 +194,9 @@ func finite(x any) any {
 	return x
 }
 
-// next splits the first element off an array's bytes, which were checked when
-// the file was opened.
-func next(elem Kind, raw []byte) (first, rest []byte) {
+// split returns the bytes of the first element of an array's bytes, and those after it. The
+// bytes were checked when the file was opened.
+func split(elem Kind, raw []byte) (first, rest []byte) {
 	n := elem.size()
 	if elem == String {
 		n, raw = binary.LittleEndian.Uint64(raw), raw[8:]
@@ -201,8 +204,7 @@ func next(elem Kind, raw []byte) (first, rest []byte) {
 	return raw[:n], raw[n:]
 }
 
-// one returns the value of what isn't an array, nil for an array and for the
-// zero Value.
+// one returns the decoded value, or nil for an array and for the zero Value.
 func (v Value) one() any {
 	if v.kind == Array || v.n == 0 {
 		return nil
@@ -210,6 +212,7 @@ func (v Value) one() any {
 	return decode(v.kind, v.raw())
 }
 
+// decode returns the value of kind k, which is not Array, that has the bytes b.
 func decode(k Kind, b []byte) any {
 	le := binary.LittleEndian
 	switch k {

@@ -5,35 +5,35 @@ import (
 	"unicode/utf8"
 )
 
-// Decoder turns tokens into text as they come. It gives out whole characters
-// only: bytes of a character that isn't complete are held back. What can't be
-// UTF-8 becomes U+FFFD, one for each byte. It belongs to one goroutine at a time.
+// Decoder converts a stream of tokens to text. It returns complete characters only, and keeps
+// the bytes of a character that is not complete yet. Each byte that is not valid UTF-8 becomes
+// U+FFFD. A Decoder may be used by only one goroutine at a time.
 type Decoder struct {
 	t      Tokenizer
-	held   []byte
-	prefix string // is left out if the text begins with it
+	held   []byte // bytes of the text that were not returned yet
+	prefix string // is omitted if the text begins with it
 }
 
-// Begin returns a decoder for a text from its beginning. The tokenizer's Prefix
-// is left out.
+// Begin returns a decoder for a text that begins with the first token. If the text begins with
+// the tokenizer's Prefix, that is omitted.
 func Begin(t Tokenizer) *Decoder { return &Decoder{t: t, prefix: t.Prefix()} }
 
-// Continue returns a decoder for what follows a prompt: all of it is text, a
-// space at its beginning included.
+// Continue returns a decoder for tokens that follow a prompt. It omits nothing: a space at the
+// beginning is part of the text.
 func Continue(t Tokenizer) *Decoder { return &Decoder{t: t} }
 
-// Append appends the text that a token completes, often none, and returns the
-// extended text. It doesn't look at what is there.
+// Append appends the text that a token completes, which is often empty, and returns the
+// extended text. The former contents of text don't matter.
 func (d *Decoder) Append(text []byte, id int32) []byte {
 	d.held = d.t.AppendPiece(d.held, id)
 	return d.release(text, false)
 }
 
-// Flush appends what was held back, and returns the extended text. The decoder
-// can go on after it.
+// Flush appends what remains of incomplete characters, and returns the extended text. The
+// decoder can be used further.
 func (d *Decoder) Flush(text []byte) []byte { return d.release(text, true) }
 
-// release gives out the whole characters that are held, or all.
+// release appends the complete characters of d.held to text or, if all is true, all bytes.
 func (d *Decoder) release(text []byte, all bool) []byte {
 	end := len(d.held)
 	if !all {
@@ -43,7 +43,7 @@ func (d *Decoder) release(text []byte, all bool) []byte {
 	if d.prefix != "" && end > 0 {
 		begin := string(d.held[:end])
 		if !all && len(begin) < len(d.prefix) && strings.HasPrefix(d.prefix, begin) {
-			return text // it may yet become the prefix
+			return text // further tokens may complete the prefix
 		}
 		if strings.HasPrefix(begin, d.prefix) {
 			at = len(d.prefix)
@@ -59,8 +59,7 @@ func (d *Decoder) release(text []byte, all bool) []byte {
 	return text
 }
 
-// whole returns how many of the bytes are not the beginning of a character that
-// is cut off at the end.
+// whole returns the length of b without an incomplete character at its end.
 func whole(b []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
 		if last := b[len(b)-n:]; utf8.RuneStart(last[0]) {

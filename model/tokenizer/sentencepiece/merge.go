@@ -7,22 +7,26 @@ import (
 	"github.com/leat-dev/leat/model/tokenizer/vocabulary"
 )
 
-// merger joins characters into pieces: again and again the pair of neighbours
-// that makes the piece of the highest score, of equal ones the leftmost.
+// merger combines characters to pieces. Repeatedly, of all adjacent symbols that together are a
+// piece, it merges the two whose piece has the highest score, and of equal scores the leftmost.
+// This is the algorithm of SentencePiece's BPE model
+// (https://github.com/google/sentencepiece).
 type merger struct {
 	text    []byte
 	symbols []symbol
 	queue   queue
 }
 
-// symbol is a stretch of the text, in a list linked by indices; it is empty
-// once it was merged into the one before it.
+// symbol is a part of the text, in a list that is linked by indices. len becomes 0 when the
+// symbol is merged into the one before it.
 type symbol struct {
 	start, len int
-	prev, next int // -1: none
+	prev, next int // -1 if there is none
 }
 
-// load takes a text apart into characters. A byte that isn't UTF-8 is one.
+// load splits a text into characters, each of which becomes a symbol. So does each byte that is
+// not valid UTF-8. Spaces are replaced by ▁; if prefix is true, another ▁ is put before the
+// text.
 func (m *merger) load(text string, prefix bool) {
 	m.text, m.symbols, m.queue = m.text[:0], m.symbols[:0], m.queue[:0]
 	if prefix {
@@ -47,6 +51,7 @@ func (m *merger) load(text string, prefix bool) {
 	}
 }
 
+// merge merges symbols until no two adjacent ones are a piece.
 func (m *merger) merge(t *Tokenizer) {
 	for i := 1; i < len(m.symbols); i++ {
 		m.propose(t, i-1, i)
@@ -54,7 +59,7 @@ func (m *merger) merge(t *Tokenizer) {
 	for len(m.queue) > 0 {
 		p := m.queue.pop()
 		left, right := &m.symbols[p.left], &m.symbols[p.right]
-		// One of the two may have been merged with another since.
+		// Skip the pair if one of the two was merged with another symbol meanwhile.
 		if left.len == 0 || right.len == 0 || left.len+right.len != p.size {
 			continue
 		}
@@ -69,7 +74,7 @@ func (m *merger) merge(t *Tokenizer) {
 	}
 }
 
-// propose queues two neighbours if they make a piece.
+// propose queues two adjacent symbols if they are a piece together. An index may be -1.
 func (m *merger) propose(t *Tokenizer, left, right int) {
 	if left < 0 || right < 0 {
 		return
@@ -83,8 +88,8 @@ func (m *merger) propose(t *Tokenizer, left, right int) {
 	}
 }
 
-// emit appends the pieces. What is no piece becomes the tokens of its bytes,
-// or, where one of them is missing, the unknown token.
+// emit appends the tokens of the symbols. A symbol that is not a piece becomes the tokens of its
+// bytes or, if one of these bytes has no token, the unknown token.
 func (m *merger) emit(t *Tokenizer, out []int32) []int32 {
 	for i := 0; i >= 0 && i < len(m.symbols); i = m.symbols[i].next {
 		text := m.text[m.symbols[i].start:][:m.symbols[i].len]
@@ -95,7 +100,7 @@ func (m *merger) emit(t *Tokenizer, out []int32) []int32 {
 		before := len(out)
 		for _, b := range text {
 			if t.bytes[b] == vocabulary.None {
-				unknown, _ := t.Unknown() // New has seen to it that there is one
+				unknown, _ := t.Unknown() // exists, as New has checked
 				out = append(out[:before], unknown)
 				break
 			}

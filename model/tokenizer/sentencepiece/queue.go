@@ -1,14 +1,14 @@
 package sentencepiece
 
-// queue is a binary heap of pairs, the next to merge first. container/heap
-// would allocate for each pair.
+// queue is a binary heap of pairs with the next pair to merge at the root. It doesn't use
+// container/heap, which would allocate for each pair.
 type queue []pair
 
-// pair is two neighbouring symbols that make a piece.
+// pair is two adjacent symbols that are a piece together.
 type pair struct {
-	left, right int // symbols
-	size        int // bytes of both when they were queued
-	score       float32
+	left, right int     // the indices of the symbols
+	size        int     // the bytes of both when they were queued
+	score       float32 // of the piece
 }
 
 func (p pair) before(q pair) bool {

@@ -1,32 +1,33 @@
-// Package sentencepiece is the tokenizer that GGUF files call "llama": pieces
-// with scores, as SentencePiece makes them, and tokens for single bytes.
+// Package sentencepiece implements the tokenizer that GGUF files call "llama": the BPE model of
+// SentencePiece (https://github.com/google/sentencepiece), which has pieces with scores and
+// tokens for single bytes.
 //
-// In such a vocabulary a space is spelled ▁ (U+2581), and the two are one
-// character: text that has a ▁ comes back with a space. This package alone
-// knows so.
+// In such a vocabulary a space is spelled ▁ (U+2581). The two are not distinguished: decoding
+// replaces every ▁ by a space. No other package knows this.
 package sentencepiece
 
 import (
 	"fmt"
 	"math"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/leat-dev/leat/model/gguf"
 	"github.com/leat-dev/leat/model/tokenizer/vocabulary"
 )
 
-// base lends a Tokenizer the vocabulary's methods.
+// base makes the embedded vocabulary an unexported field, whose methods are promoted.
 type base = vocabulary.Vocabulary
 
-// Tokenizer is a vocabulary of pieces with scores. It doesn't change, and its
-// methods may be called from any goroutine.
+// Tokenizer is a vocabulary of pieces with scores. It is immutable, and its methods may be
+// called from any goroutine.
 type Tokenizer struct {
 	*base
 	scores      []float32        // by token
-	pieces      map[string]int32 // what merging may make, and only that
-	longest     int              // bytes of the longest of them
+	pieces      map[string]int32 // the tokens that merging can produce, by their text
+	longest     int              // the length in bytes of the longest of these texts
 	bytes       [256]int32       // the token of each byte
-	spacePrefix bool             // a text begins as if a space stood before it
+	spacePrefix bool             // whether a text is encoded as if a space preceded it
 	mergers     sync.Pool        // of *merger
 }
 
@@ -36,8 +37,8 @@ const (
 	spacePrefixKey = "tokenizer.ggml.add_space_prefix"
 )
 
-// New reads the tokenizer of a file. It keeps nothing of the file, which may be
-// closed. Errors name the file and the key or token.
+// New returns a file's tokenizer. It copies what it needs, so the file may be closed
+// afterwards. Errors name the file and the key or token.
 func New(f *gguf.File) (*Tokenizer, error) {
 	v, err := vocabulary.Load(f, vocabulary.Defaults{Kind: kind, Unknown: 0, BOS: 1, EOS: 2, AddBOS: true})
 	if err != nil {
@@ -59,7 +60,7 @@ func New(f *gguf.File) (*Tokenizer, error) {
 	return t, nil
 }
 
-// kind is the kind of a token in a file without token types.
+// kind returns the kind of a token in a file that has no token types.
 func kind(text string) vocabulary.Kind {
 	switch _, isByte := vocabulary.ParseByte(text); {
 	case isByte:
@@ -91,13 +92,14 @@ func (t *Tokenizer) loadScores(f *gguf.File) error {
 	return nil
 }
 
-// index builds what encoding looks texts up in.
+// index builds the tables for encoding. It is an error if a byte has no token and there is no
+// unknown token.
 func (t *Tokenizer) index() (err error) {
 	t.pieces = make(map[string]int32, t.Size())
 	for id := range int32(t.Size()) {
 		switch k, _ := t.Token(id); k.Kind {
 		case vocabulary.Normal, vocabulary.Unused:
-			t.pieces[k.Text] = id // of two alike, the later one
+			t.pieces[k.Text] = id // of several tokens with the same text, the last one
 			t.longest = max(t.longest, len(k.Text))
 		}
 	}
@@ -109,15 +111,15 @@ func (t *Tokenizer) index() (err error) {
 	}
 	for b, id := range t.bytes {
 		if id == vocabulary.None {
-			return fmt.Errorf("byte 0x%02X has no token, and there is no unknown token to stand for it", b)
+			return fmt.Errorf("byte 0x%02X has no token, and there is no unknown token to use instead", b)
 		}
 	}
 	return nil
 }
 
-// Least returns a number of tokens that a text has at least, without encoding
-// it: its length divided by the longest token's.
+// Least returns a lower bound of the number of a text's tokens, without encoding it: the text's
+// length divided by the length of the longest token.
 func (t *Tokenizer) Least(text string) int {
-	const character = 4 // bytes: a character that no piece has is a token too
+	const character = utf8.UTFMax // a character that is in no piece can become one unknown token
 	return len(text) / max(character, t.longest, t.LongestSpecial())
 }

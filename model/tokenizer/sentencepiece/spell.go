@@ -6,13 +6,13 @@ import (
 	"github.com/leat-dev/leat/model/tokenizer/vocabulary"
 )
 
-// space is how the vocabulary spells a space.
+// space is the character with which the vocabulary spells a space.
 const space = "▁"
 
 var spaceBytes = []byte(space)
 
-// Prefix returns the text that encoding puts before a text, and that decoding
-// leaves out: a space, or nothing if the file says so.
+// Prefix returns the text that encoding inserts before a text and that decoding omits: a space,
+// or "" if the file says so.
 func (t *Tokenizer) Prefix() string {
 	if t.spacePrefix {
 		return " "
@@ -20,14 +20,14 @@ func (t *Tokenizer) Prefix() string {
 	return ""
 }
 
-// AppendPiece appends the bytes that a token adds to a text: those of a piece,
-// with spaces for ▁; the byte of a byte token, which may be a part of a
-// character; nothing for control and unknown tokens, and for ids that the
-// vocabulary doesn't have.
+// AppendPiece appends the bytes that a token adds to a text, and returns the extended text. For
+// a piece, these are its bytes, with a space for each ▁; for a byte token, that byte, which may
+// be part of a character; for control and unknown tokens, and ids that the vocabulary doesn't
+// have, nothing.
 //
-// A vocabulary that has no ▁ spells it in bytes. So that it becomes a space too,
-// text ends with what the tokens before have added, at least since the end of
-// the last whole character.
+// A vocabulary without a piece for ▁ spells it with byte tokens, and AppendPiece replaces it by
+// a space when it is complete. Therefore text must end with the bytes that the tokens before
+// have added, at least from the end of the last complete character on.
 func (t *Tokenizer) AppendPiece(text []byte, id int32) []byte {
 	k, ok := t.Token(id)
 	if !ok {
@@ -45,7 +45,7 @@ func (t *Tokenizer) AppendPiece(text []byte, id int32) []byte {
 	return spaces(text, from)
 }
 
-// spaces replaces each ▁ that begins at from or later by a space, in place.
+// spaces replaces, in place, each ▁ that begins at index from or later by a space.
 func spaces(text []byte, from int) []byte {
 	rest := text[from:]
 	at := bytes.Index(rest, spaceBytes)

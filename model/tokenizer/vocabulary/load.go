@@ -21,27 +21,29 @@ const (
 	addBOSKey = "tokenizer.ggml.add_bos_token"
 )
 
-// endTexts are the tokens with which known models end a turn or a text. Files
-// often fail to name them by a key, and some give them the wrong type.
+// endTexts are the tokens with which known models end a turn or a text. Many files have no key
+// for them, and some give them a wrong type.
 var endTexts = map[string]bool{
 	"<|eot_id|>": true, "<|eom_id|>": true, "<|im_end|>": true, "<|end|>": true,
 	"<|endoftext|>": true, "<|end_of_text|>": true, "<end_of_turn>": true, "<EOT>": true,
 }
 
-// Defaults are what a kind of tokenizer assumes where a file says nothing.
+// Defaults are the properties of a kind of tokenizer, for files that lack the key.
 type Defaults struct {
-	// Kind returns the kind of a token in a file that has no token types. If it
-	// is nil, all of them are Normal.
+	// Kind returns the kind of a token, for a file that has no token types. If Kind is nil,
+	// all tokens are Normal.
 	Kind func(text string) Kind
-	// Unknown, BOS and EOS are the usual ids of these tokens, or None. One is
-	// assumed only if the token there is of kind Unknown or Control.
+
+	// Unknown, BOS and EOS are the ids of these tokens, or None. Such an id is used only if
+	// the token with that id is of kind Unknown for Unknown, or Control for BOS and EOS.
 	Unknown, BOS, EOS int32
-	// AddBOS says whether prompts begin with BOS.
+
+	// AddBOS is whether prompts begin with BOS.
 	AddBOS bool
 }
 
-// Load reads the vocabulary of a file. It keeps nothing of the file, which may
-// be closed. Errors name the file and the key or token.
+// Load returns the vocabulary of a file. It copies what it needs, so the file may be closed
+// afterwards. Errors name the file and the key or token.
 func Load(f *gguf.File, d Defaults) (*Vocabulary, error) {
 	v := &Vocabulary{addBOS: d.AddBOS}
 	for _, step := range []func(*gguf.File, Defaults) error{v.loadTokens, v.loadRoles, v.loadRules} {
@@ -53,17 +55,17 @@ func Load(f *gguf.File, d Defaults) (*Vocabulary, error) {
 	return v, nil
 }
 
-// Limits, each several times what the largest vocabularies have. A token's text may
-// be shown, and kept, once for each time that a model makes it.
+// Limits of a vocabulary, several times those of the largest in use. A token's length must be
+// limited because its text is added to the output each time that a model generates it.
 const (
 	maxTokens = 1 << 20
-	maxToken  = 4 << 10 // bytes of a token
+	maxToken  = 4 << 10 // bytes of a token's text
 )
 
-// loadTokens reads the texts and types.
+// loadTokens reads the tokens' texts and types.
 func (v *Vocabulary) loadTokens(f *gguf.File, d Defaults) error {
-	// The counts are checked first: a file of a few megabytes can claim millions
-	// of tokens, and each takes many times its bytes once it is read.
+	// Check the counts first: a file of a few megabytes can have millions of tokens, and each
+	// needs several times its size in the file when it is decoded.
 	for _, key := range []string{tokensKey, typesKey} {
 		if array, ok := f.Value(key); ok && array.Len() > maxTokens {
 			return fmt.Errorf("%s: key %q has %d elements: a vocabulary may have up to %d", f.Name(), key, array.Len(), maxTokens)
@@ -105,7 +107,7 @@ func (v *Vocabulary) loadTokens(f *gguf.File, d Defaults) error {
 	return nil
 }
 
-// complete checks a token's kind and finds the byte that it stands for.
+// complete checks a token's kind and, for a byte token, sets its Byte.
 func (t *Token) complete() error {
 	if t.Kind < Normal || t.Kind > Byte {
 		return fmt.Errorf("its type %d is not known", t.Kind)
@@ -113,13 +115,13 @@ func (t *Token) complete() error {
 	if t.Kind == Byte {
 		var ok bool
 		if t.Byte, ok = ParseByte(t.Text); !ok {
-			return fmt.Errorf("it is a byte by its type, and not written like <0x41>")
+			return fmt.Errorf("its type is that of a byte token, but it is not written like <0x41>")
 		}
 	}
 	return nil
 }
 
-// ParseByte reads a byte written like <0x41>. ok is false if text is not one.
+// ParseByte parses the text of a byte token, such as "<0x41>". ok is false if text is none.
 func ParseByte(text string) (b byte, ok bool) {
 	if len(text) != 6 || text[:3] != "<0x" || text[5] != '>' {
 		return 0, false
@@ -128,8 +130,8 @@ func ParseByte(text string) (b byte, ok bool) {
 	return byte(n), err == nil
 }
 
-// Bytes returns the token of each byte, None for a byte that has none. It is an
-// error if two tokens stand for the same byte.
+// Bytes returns the token of each byte, or None for a byte that has none. It is an error if two
+// tokens are for the same byte.
 func (v *Vocabulary) Bytes() (ids [256]int32, err error) {
 	for b := range ids {
 		ids[b] = None
@@ -146,13 +148,13 @@ func (v *Vocabulary) Bytes() (ids [256]int32, err error) {
 	return ids, nil
 }
 
-// Errorf returns an error that names a token of this vocabulary, on one line
-// whatever the token's text is.
+// Errorf returns an error, formatted as by fmt.Errorf, that names a token of this vocabulary.
+// The token's text is quoted and shortened.
 func (v *Vocabulary) Errorf(id int32, format string, args ...any) error {
 	return fmt.Errorf("token %d, %s: %w", id, gguf.Quote(v.Text(id)), fmt.Errorf(format, args...))
 }
 
-// loadRoles finds the tokens that have a role.
+// loadRoles finds the tokens that have a role: unknown, BOS, EOS, and others that end a text.
 func (v *Vocabulary) loadRoles(f *gguf.File, d Defaults) (err error) {
 	if v.unknown, err = v.role(f, unkKey, d.Unknown, Unknown); err != nil {
 		return err
@@ -181,8 +183,8 @@ func (v *Vocabulary) loadRoles(f *gguf.File, d Defaults) (err error) {
 	return nil
 }
 
-// role returns the token that a key names. Without the key it is the usual one,
-// if that is of the right kind.
+// role returns the token that a key names. If the file lacks the key, it is the usual token if
+// that is of the given kind, and None otherwise.
 func (v *Vocabulary) role(f *gguf.File, key string, usual int32, kind Kind) (int32, error) {
 	id, ok, err := f.Int(key)
 	switch {
@@ -190,7 +192,7 @@ func (v *Vocabulary) role(f *gguf.File, key string, usual int32, kind Kind) (int
 		return None, err
 	case !ok && v.has(usual) && v.tokens[usual].Kind == kind:
 		return usual, nil
-	case !ok || id == -1 || id == math.MaxUint32: // files write -1, signed or not, for none
+	case !ok || id == -1 || id == math.MaxUint32: // files use -1, signed or unsigned, for no token
 		return None, nil
 	case id < 0 || id >= int64(len(v.tokens)):
 		return None, fmt.Errorf("%s: key %q is %d, and there are %d tokens", f.Name(), key, id, len(v.tokens))
@@ -198,15 +200,15 @@ func (v *Vocabulary) role(f *gguf.File, key string, usual int32, kind Kind) (int
 	return int32(id), nil
 }
 
-// loadRules reads what is added to a prompt. The key that asks for EOS behind a
-// text isn't read: it is for texts that are complete, and a prompt is continued.
+// loadRules reads whether prompts begin with BOS. The key for adding EOS after a text is ignored,
+// because it applies to complete texts, and a prompt is to be continued.
 func (v *Vocabulary) loadRules(f *gguf.File, _ Defaults) error {
 	add, ok, err := f.Bool(addBOSKey)
 	switch {
 	case err != nil:
 		return err
 	case add && v.bos == None:
-		return fmt.Errorf("%s: key %q is true, and there is no such token", f.Name(), addBOSKey)
+		return fmt.Errorf("%s: key %q is true, but the vocabulary has no such token", f.Name(), addBOSKey)
 	case ok:
 		v.addBOS = add
 	}

@@ -8,24 +8,25 @@ import (
 	"strings"
 )
 
-// specials finds out which of a vocabulary's special tokens stand in a text, in
-// one pass over it: some vocabularies have thousands.
+// specials is an index that finds a vocabulary's special tokens in a text in a single pass, since
+// some vocabularies have thousands of them.
 type specials struct {
-	ranked []int32    // ids, the longest text first, then the lower id
-	sorted []special  // by text
-	first  [257]int32 // sorted[first[b]:first[b+1]] begin with byte b
+	ranked []int32    // ids, ordered by decreasing length of the text, then by increasing id
+	sorted []special  // ordered by text
+	first  [257]int32 // sorted[first[b]:first[b+1]] are the tokens that begin with byte b
 }
 
+// special is a special token in the index.
 type special struct {
 	text        string
-	rank        int32 // in ranked
-	within      int32 // in sorted: the longest other token that this one begins with; -1: none
+	rank        int32 // the index in ranked
+	within      int32 // the index in sorted of the longest other token that is a prefix of this one; -1 if none
 	userDefined bool
 }
 
-// newSpecials indexes the tokens that are read whole in a text. Of tokens of the
-// same text, and both or neither user-defined, it has the first one alone: the
-// others are never found.
+// newSpecials indexes the control, unknown and user-defined tokens. Of several tokens with the
+// same text that are all user-defined, or all not, it has only the first, since the others are
+// never found.
 func newSpecials(tokens []Token) specials {
 	var s specials
 	type class struct {
@@ -68,12 +69,13 @@ func newSpecials(tokens []Token) specials {
 	return s
 }
 
-// longest returns the longest token that text begins with, by its rank, of the
-// user-defined ones alone if that is asked for; -1 if there is none.
+// longest returns the rank of the longest token that is a prefix of text, or -1 if there is none.
+// If userDefined is true, only user-defined tokens are considered.
 func (s *specials) longest(text string, userDefined bool) (rank int32) {
 	lo := int(s.first[text[0]])
 	some := s.sorted[lo:s.first[int(text[0])+1]]
-	// All tokens that text begins with begin the last one that isn't behind it.
+	// Every token that is a prefix of text is also a prefix of the last token in the order
+	// that is not greater than text, or is that token.
 	i := int32(lo + sort.Search(len(some), func(i int) bool { return some[i].text > text }) - 1)
 	if i < int32(lo) {
 		return -1
@@ -90,14 +92,14 @@ func (s *specials) longest(text string, userDefined bool) (rank int32) {
 	return -1
 }
 
-// hit is a token that stands in a text, if no other has taken its bytes.
+// hit is an occurrence of a token in a text.
 type hit struct {
 	rank int32
-	at   int
+	at   int // the index in the text
 }
 
-// hits is a heap: the longest token comes first, of equally long ones that with
-// the lower id, then the leftmost.
+// hits is a heap of hits, ordered by decreasing length of the token, then by increasing id, and
+// then from left to right.
 type hits []hit
 
 func (h hits) Len() int { return len(h) }
@@ -112,9 +114,10 @@ func (h *hits) Pop() any {
 	return last
 }
 
-// in returns the tokens that a text is cut at, from left to right. Each position has
-// at most one token in the heap, the longest that fits there, so that the time grows
-// with the text and the length of the tokens that stand in it, not with their number.
+// in returns the special tokens at which a text is split, from left to right; they don't overlap.
+// For each position of the text the heap has at most one token, the longest that is possible
+// there. So the time depends on the lengths of the text and of the tokens found, but not on the
+// number of tokens in the vocabulary.
 func (s *specials) in(tokens []Token, text string, userDefined bool) []hit {
 	var queue hits
 	for at := range len(text) {
@@ -132,7 +135,8 @@ func (s *specials) in(tokens []Token, text string, userDefined bool) []hit {
 		h := queue[0]
 		size := len(tokens[s.ranked[h.rank]].Text)
 		span := taken[h.at:][:size]
-		// What was taken before is no shorter: if it meets the span it has one of its ends.
+		// The tokens found before are at least as long, so if one overlaps the span, it
+		// contains the span's first or last byte.
 		if !span[0] && !span[size-1] {
 			for i := range span {
 				span[i] = true

@@ -2,40 +2,39 @@ package vocabulary
 
 import "strings"
 
-// Part is a piece of the text that a tokenizer encodes. The parts of a text are
-// encoded as if they were joined, so that it doesn't matter where one ends, but
-// for control tokens: these count only in text that is trusted to have them.
+// Part is a part of a text to be encoded. The parts of a text are encoded as if they were joined,
+// except that control tokens are only recognized in text that may contain them.
 type Part struct {
 	Text string
-	// Control says that control tokens that stand in Text, such as "</s>", are
-	// read as what they are: Text is a chat template's own, or a whole prompt
-	// of a caller who may write them. In other parts they are text like any
-	// other: what a user of a chat wrote never becomes a control token.
+
+	// Control is whether the text of a control token, such as "</s>", is encoded as that
+	// token. It should be set for the text of a chat template, or for a prompt whose author
+	// may use control tokens. In other parts, such as what a user of a chat wrote, the same
+	// text never becomes a control token.
 	Control bool
 }
 
-// Plain returns a part in which control tokens are text like any other.
+// Plain returns a part in which the text of control tokens has no special meaning.
 func Plain(text string) Part { return Part{Text: text} }
 
-// WithControl returns a part in which control tokens are read as what they are.
+// WithControl returns a part in which the text of a control token is encoded as that token.
 func WithControl(text string) Part { return Part{Text: text, Control: true} }
 
-// Segment is a stretch of text, or one special token.
+// Segment is a part of a text without special tokens, or one special token.
 type Segment struct {
 	Text string
-	ID   int32 // None for text
+	ID   int32 // the special token's id, or None
 }
 
-// Split finds the special tokens in a text that is given in parts. It returns
-// the special tokens and the text between them, in order; no segment is empty.
+// Split finds the special tokens in a text, which is given in parts. It returns the special
+// tokens and the text between them, in order. No segment is empty.
 //
-// User-defined tokens have no meaning beyond their text and are found anywhere,
-// also where two parts meet. A control token (or the unknown token) is found
-// only where all of it stands in parts with Control that follow each other; a
-// part without Control between them separates them even if it is empty.
+// User-defined tokens are found everywhere, even across the boundary of two parts. A control
+// token or the unknown token is found only if it is entirely within consecutive parts with
+// Control set; a part without Control separates those before and after it even if it is empty.
 //
-// Where special tokens overlap, the longest comes first, wherever it stands; of
-// equally long ones that with the lower id, and then the leftmost.
+// If special tokens overlap, the longest is found; if several are equally long, the one with
+// the lowest id; and of several occurrences of that token, the leftmost.
 func (v *Vocabulary) Split(parts ...Part) []Segment {
 	text, runs := join(parts)
 	if text == "" {
@@ -47,8 +46,8 @@ func (v *Vocabulary) Split(parts ...Part) []Segment {
 	var segments []Segment
 	at := 0
 	for _, run := range runs {
-		// User-defined tokens take part here, since a longer one goes before a
-		// control token. They are cut out below, with those of other parts.
+		// Search for user-defined tokens as well, since a longer one overrides a control
+		// token, but leave them to cut, which also finds those across parts.
 		for _, h := range v.specials.in(v.tokens, text[run.from:run.to], false) {
 			id := v.specials.ranked[h.rank]
 			if v.tokens[id].Kind == UserDefined {
@@ -63,7 +62,7 @@ func (v *Vocabulary) Split(parts ...Part) []Segment {
 	return v.cut(segments, text[at:])
 }
 
-// cut appends a text without control tokens, cut at its user-defined ones.
+// cut appends the segments of a text in which only user-defined tokens are to be found.
 func (v *Vocabulary) cut(segments []Segment, text string) []Segment {
 	at := 0
 	for _, h := range v.specials.in(v.tokens, text, true) {
@@ -83,8 +82,7 @@ func (v *Vocabulary) cut(segments []Segment, text string) []Segment {
 // span is the bytes from to to-1 of a text.
 type span struct{ from, to int }
 
-// join returns the text of parts that follow each other, and where it may have
-// control tokens.
+// join returns the text of the parts, and the spans of it in which control tokens may be found.
 func join(parts []Part) (text string, control []span) {
 	if len(parts) == 1 {
 		text = parts[0].Text

@@ -1,7 +1,7 @@
 package cuda
 
-// advice says what usually is behind an error that no change of a program mends,
-// empty where there is nothing to add to the driver's words.
+// advice returns the usual cause of an error that the user can resolve on the machine, and
+// what to do. It returns "" if there is nothing to add to the driver's message.
 func advice(s symbol, code result) string {
 	switch code {
 	case stubLibrary:

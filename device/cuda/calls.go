@@ -10,22 +10,23 @@ import (
 	"github.com/leat-dev/leat/device/internal/dynlib"
 )
 
-// calls calls the library's functions. It implements driver.Calls, and so belongs to
-// one goroutine at a time, and is on the heap where its own fields are written to.
+// calls calls the library's functions. It implements driver.Calls. It may be used by only one
+// goroutine at a time. For Current and Launch it must be on the heap, because the driver
+// accesses its fields.
 type calls struct {
 	cuda    *cuda
 	caller  dynlib.Caller
-	current uintptr // what cuCtxGetCurrent wrote
-	params  *params // made at the first launch
+	current uintptr // the result of cuCtxGetCurrent
+	params  *params // allocated at the first launch
 }
 
-// call calls a function. What an argument points to is on the heap already, where it
+// call calls a function. Memory that an argument points to must be on the heap, where it
 // doesn't move.
 func (c *calls) call(s symbol, args ...uintptr) result {
 	return result(int32(c.caller.Call(c.cuda.entry[s], args...))) // the upper half of the register is undefined
 }
 
-// do is call with the result as an error.
+// do is like call, but returns the result as an error.
 func (c *calls) do(s symbol, args ...uintptr) *driver.Error {
 	if code := c.call(s, args...); code != success {
 		return c.fault(s, code)
@@ -33,8 +34,8 @@ func (c *calls) do(s symbol, args ...uintptr) *driver.Error {
 	return nil
 }
 
-// fill is do for a function that writes to a variable: the pragma brings that to the
-// heap where its address is taken in the call. It allocates.
+// fill is like do, for a function that writes to a Go variable whose address is converted to
+// uintptr in the call. The pragma makes such a variable escape to the heap, so fill allocates.
 //
 //go:uintptrescapes
 func (c *calls) fill(s symbol, args ...uintptr) *driver.Error { return c.do(s, args...) }
@@ -66,7 +67,7 @@ func (c *calls) EnablePeer(context uintptr) (bool, *driver.Error) {
 	case success, peerEnabled:
 		return true, nil
 	case tooManyPeers, peerUnsupported, notSupported:
-		return false, nil // eight peers are the most that some machines have room for
+		return false, nil // some machines support at most eight peers for each GPU
 	default:
 		return false, c.fault(cuCtxEnablePeerAccess, code)
 	}
@@ -134,15 +135,15 @@ func (c *calls) EventRecord(event, stream uintptr) *driver.Error {
 func (c *calls) EventSynchronize(event uintptr) *driver.Error { return c.do(cuEventSynchronize, event) }
 func (c *calls) EventDestroy(event uintptr) *driver.Error     { return c.do(cuEventDestroy, event) }
 
-// compilerLog is where the driver's compiler says what is wrong. The driver finds text
-// by its address in values, so it is all one object, on the heap.
+// compilerLog receives the messages of the driver's compiler. It is one object on the heap,
+// because values contains the address of text.
 type compilerLog struct {
 	options [2]int32
 	values  [2]uintptr
 	text    [8 << 10]byte
 }
 
-// ModuleLoad compiles PTX, or finds it in the driver's cache.
+// ModuleLoad compiles PTX, or loads the result from the driver's cache.
 func (c *calls) ModuleLoad(image []byte) (module uintptr, err *driver.Error) {
 	text := append(image[:len(image):len(image)], 0) // PTX ends with a 0
 	log := new(compilerLog)
@@ -159,8 +160,8 @@ func (c *calls) ModuleLoad(image []byte) (module uintptr, err *driver.Error) {
 
 func (c *calls) ModuleUnload(module uintptr) *driver.Error { return c.do(cuModuleUnload, module) }
 
-// ModuleFunction asks for the threads too: a driver that loads lazily has loaded the
-// function when it says them, so that no launch has to wait for that.
+// ModuleFunction also queries the maximum number of threads. A driver that loads functions
+// lazily loads this one for the query, so that no launch has to wait for it.
 func (c *calls) ModuleFunction(module uintptr, name string) (function uintptr, threads int, err *driver.Error) {
 	text := append([]byte(name), 0)
 	err = c.fill(cuModuleGetFunction, uintptr(unsafe.Pointer(&function)), module, uintptr(unsafe.Pointer(unsafe.SliceData(text))))
@@ -172,11 +173,11 @@ func (c *calls) ModuleFunction(module uintptr, name string) (function uintptr, t
 	return function, int(n), err
 }
 
-// params is a launch's parameters. The driver finds the rest by the addresses in extra,
-// so it never moves.
+// params is the memory of a launch's parameters. It must not move, because extra, the argument
+// of cuLaunchKernel with that name, contains addresses of the other fields.
 type params struct {
 	of    [driver.MostParams]byte
-	bytes uintptr
+	bytes uintptr // the size of the parameters in of
 	extra [5]uintptr
 }
 

@@ -1,22 +1,23 @@
-// Package cuda makes NVIDIA GPUs into devices, through the driver's library alone:
-// libcuda.so.1 on Linux, nvcuda.dll on Windows. It is loaded when devices are first
-// asked for, so a program runs without it, and says why there is no GPU.
+// Package cuda is the backend for NVIDIA GPUs. It uses only the driver's library, which is
+// libcuda.so.1 on Linux and nvcuda.dll on Windows, and loads it when devices are first looked
+// for. A program therefore also runs on a machine without the library, and reports why there
+// is no GPU.
 //
-// A device is a GPU's primary context. A queue is a stream: an operation returns
-// when it is enqueued, and its error, if it has one, comes out at the next event.
-// A goroutine is locked to its thread only between a queue's Begin and End, for
-// there the driver keeps the current context a thread.
+// A device is a GPU's primary context, and a queue is a stream: an operation returns when it
+// is enqueued, and the next event reports its error. Between a queue's Begin and End, the
+// goroutine is locked to its thread, because the driver's current context belongs to a
+// thread.
 //
-// Every error that the driver gives is a [*device.DriverError]. After some of them,
-// such as an illegal access by a kernel, a GPU can't be used any more: errors.Is tells
-// them by [device.ErrLost]. Then all that was enqueued ends with that error, what comes
-// later fails at once, and everything can still be closed.
+// Every error of the driver is a [*device.DriverError]. After some errors, such as a kernel's
+// access to an illegal address, a GPU can't be used any more; such an error is a
+// [device.ErrLost]. All operations enqueued before then end with that error, later ones fail
+// at once, and everything can still be closed.
 //
-// What any driver's GPUs have in common is in an internal package. This one owns what
-// is CUDA's: the library's name and age, its functions, attributes and errors, and what
-// to do about those.
+// What the GPUs of all drivers have in common is in the package device/internal/driver. This
+// package owns what is specific to CUDA: the library's name and version, its functions,
+// attributes and errors, and advice on those errors.
 //
-// Importing the package registers it with package device.
+// Importing the package registers the backend with package device.
 package cuda
 
 import (
@@ -24,7 +25,7 @@ import (
 	"github.com/leat-dev/leat/device/internal/driver"
 )
 
-// backend are the GPUs of the driver that the process has loaded.
+// backend is the backend for the GPUs of the process's driver.
 var backend = driver.Backend{Of: device.CUDA, Load: process.load}
 
 func init() { device.Register(backend) }

@@ -8,10 +8,10 @@ import (
 	"github.com/leat-dev/leat/device/internal/driver"
 )
 
-// oldestMajor and oldestMinor are the compute capability that the kernels need.
+// oldestMajor and oldestMinor are the lowest compute capability that the kernels support.
 const oldestMajor, oldestMinor = 7, 5
 
-// version returns the driver's version as cuDriverGetVersion counts.
+// version returns the driver's version in the form of cuDriverGetVersion.
 func (d *cuda) version() (int32, error) {
 	var version int32
 	q := questions{calls: calls{cuda: d}}
@@ -19,7 +19,7 @@ func (d *cuda) version() (int32, error) {
 	return version, q.failed()
 }
 
-// Count returns how many GPUs the driver has.
+// Count returns the number of the driver's GPUs.
 func (d *cuda) Count() (int, error) {
 	var n int32
 	q := questions{calls: calls{cuda: d}}
@@ -27,7 +27,7 @@ func (d *cuda) Count() (int, error) {
 	return int(n), q.failed()
 }
 
-// Handle returns the driver's handle of GPU i.
+// Handle returns the driver's handle for GPU i.
 func (d *cuda) Handle(i int) (int32, error) {
 	var handle int32
 	q := questions{calls: calls{cuda: d}}
@@ -35,7 +35,8 @@ func (d *cuda) Handle(i int) (int32, error) {
 	return handle, q.failed()
 }
 
-// Describe says what can be said of a GPU without a context.
+// Describe returns what is known of a GPU without a context. It is an error if the kernels
+// don't support the GPU's compute capability.
 func (d *cuda) Describe(gpu int32, name string) (info device.Info, err error) {
 	var of struct {
 		major, minor int32
@@ -62,13 +63,13 @@ func (d *cuda) Describe(gpu int32, name string) (info device.Info, err error) {
 	return info, nil
 }
 
-// questions are calls of which the first that fails ends the rest.
+// questions makes calls until one fails; the calls after that are skipped.
 type questions struct {
 	calls
 	err *driver.Error
 }
 
-// ask calls a function, as calls.fill does.
+// ask calls a function as calls.fill does, unless an earlier call failed.
 //
 //go:uintptrescapes
 func (q *questions) ask(s symbol, args ...uintptr) {
@@ -77,7 +78,7 @@ func (q *questions) ask(s symbol, args ...uintptr) {
 	}
 }
 
-// failed is the error of the call that failed, nil if none did.
+// failed returns the error of the call that failed, or nil if none did.
 func (q *questions) failed() error {
 	if q.err == nil {
 		return nil

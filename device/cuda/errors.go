@@ -7,10 +7,10 @@ import (
 	"github.com/leat-dev/leat/device/internal/driver"
 )
 
-// result is what a call of the driver returns.
+// result is the result of a call to the driver: a CUresult of the CUDA driver API.
 type result int32
 
-// Those that mean something here, from CUresult of the driver's interface.
+// The results that this package treats specially.
 const (
 	success            result = 0
 	outOfMemory        result = 2
@@ -30,8 +30,8 @@ const (
 	unknownError       result = 999
 )
 
-// sticky says that the context can't be used after this error. Which those are is
-// said at each in the documentation of CUresult.
+// sticky reports whether the context can't be used after this error. The CUDA driver API's
+// documentation of CUresult says so for each of them.
 func (r result) sticky() bool {
 	switch r {
 	case 4, // the driver is being shut down
@@ -58,9 +58,9 @@ func (r result) sticky() bool {
 	return false
 }
 
-// fault is the error of a call, with what may help in its detail.
+// fault returns the error of a call, with advice in its Detail.
 func (c *calls) fault(s symbol, code result) *driver.Error {
-	// A driver that doesn't start has lost nothing, and a GPU may be only busy.
+	// The GPU is not lost if it is only in use, or if the driver can't be initialized.
 	busy := s == cuDevicePrimaryCtxRetain && code == deviceUnavailable
 	e := &driver.Error{
 		Call:        s.String(),
@@ -77,8 +77,8 @@ func (c *calls) fault(s symbol, code result) *driver.Error {
 	return e
 }
 
-// text returns what the driver calls a result, empty where it doesn't know it, or is
-// still being loaded.
+// text returns the driver's name or description of a result, whichever the function s returns.
+// It returns "" if the driver doesn't know the result or that function is not loaded yet.
 func (c *calls) text(s symbol, code result) string {
 	if c.cuda.entry[s] == 0 {
 		return ""
@@ -91,12 +91,12 @@ func (c *calls) text(s symbol, code result) string {
 	return until0(unsafe.Slice(*text, longest))
 }
 
-// callFilling is call for a function that writes to a variable, as fill is do.
+// callFilling is like call, for a function that writes to a Go variable; see fill.
 //
 //go:uintptrescapes
 func (c *calls) callFilling(s symbol, args ...uintptr) result { return c.call(s, args...) }
 
-// until0 is the text in b before its first 0.
+// until0 returns the text in b up to the first zero byte.
 func until0(b []byte) string {
 	for i, c := range b {
 		if c == 0 {

@@ -10,12 +10,12 @@ import (
 	"github.com/leat-dev/leat/device/internal/dynlib"
 )
 
-// LibraryVariable is the environment variable that names the driver's library, where
-// it isn't the system's own.
+// LibraryVariable is the name of an environment variable. Its value, if not empty, is the path
+// of a library to use instead of the system's CUDA driver.
 const LibraryVariable = "LEAT_CUDA_LIBRARY"
 
-// libraryName is what the driver's packages call it on Linux, and what the driver puts
-// into the system's directory on Windows.
+// libraryName returns the name of the driver's library: that of the driver's packages on
+// Linux, and that in the system's directory on Windows.
 func libraryName() string {
 	if runtime.GOOS == "windows" {
 		return "nvcuda.dll"
@@ -23,17 +23,17 @@ func libraryName() string {
 	return "libcuda.so.1"
 }
 
-// process has the driver that the process has loaded. It stays loaded: the driver
-// has threads of its own.
+// process is the process's driver. It is never unloaded, because the driver has threads of its
+// own.
 var process library
 
-// library is a driver that is loaded when it is first asked for.
+// library is a driver that is loaded when it is first needed.
 type library struct {
 	mu     sync.Mutex
 	loaded *cuda
 }
 
-// load is driver as a backend asks for it.
+// load does what driver does, with the signature of a driver.Backend's Load.
 func (l *library) load() (driver.Driver, error) {
 	d, err := l.driver()
 	if err != nil {
@@ -42,8 +42,8 @@ func (l *library) load() (driver.Driver, error) {
 	return d, nil
 }
 
-// driver returns the driver, ready for use. While it can't be had, each call tries
-// again, since the environment may have changed.
+// driver returns the driver, ready for use. If it can't be loaded or initialized, the next
+// call tries again, since the environment may have changed.
 func (l *library) driver() (*cuda, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,8 +65,8 @@ func (l *library) driver() (*cuda, error) {
 	return l.loaded, l.loaded.start()
 }
 
-// open loads the library at path, or of that name in the system's directories; system
-// says that the name is the system's.
+// open loads a library. path is a path or, if system is true, a name to be looked up in the
+// system's directories.
 func open(path string, system bool) (*cuda, error) {
 	if !dynlib.Supported {
 		return nil, fmt.Errorf("there is no CUDA for %s on %s", runtime.GOOS, runtime.GOARCH)
@@ -80,11 +80,11 @@ func open(path string, system bool) (*cuda, error) {
 		if d.entry[s], err = dynlib.Find(handle, symbolNames[s]); err == nil && s > cuDriverGetVersion {
 			continue
 		}
-		// A driver that is too old may lack functions: then its age tells more.
+		// An old driver may lack functions, so prefer the error about its version.
 		if err == nil {
 			err = d.check()
 		} else {
-			err = fmt.Errorf("%s lacks the function %s: it is no CUDA driver that Leat can use", path, symbolNames[s])
+			err = fmt.Errorf("%s lacks the function %s: it is not a CUDA driver that Leat can use", path, symbolNames[s])
 		}
 		if err != nil {
 			return nil, err
@@ -99,12 +99,12 @@ type cuda struct {
 	entry [symbols]uintptr
 }
 
-// Calls returns the library's functions for one goroutine at a time.
+// Calls returns the library's functions, for use by one goroutine at a time.
 func (d *cuda) Calls() driver.Calls { return &calls{cuda: d} }
 
-// The oldest driver that reads the kernels' PTX.
+// The oldest driver that supports the version of the kernels' PTX.
 const (
-	oldestDriver = 12040 // as cuDriverGetVersion counts: 1000·major + 10·minor
+	oldestDriver = 12040 // in the form of cuDriverGetVersion: 1000·major + 10·minor
 	oldestNames  = "CUDA 12.4 or newer (550.54 or later on Linux, 551.61 on Windows)"
 )
 
@@ -121,7 +121,7 @@ func (d *cuda) check() error {
 	return nil
 }
 
-// start makes the driver ready. It may be called again.
+// start initializes the driver. It may be called several times.
 func (d *cuda) start() error {
 	c := calls{cuda: d}
 	if err := c.do(cuInit, 0); err != nil {

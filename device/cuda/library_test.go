@@ -66,7 +66,7 @@ func compile(t *testing.T, text string) string {
 
 func TestALibraryWithoutAFunction(t *testing.T) {
 	for text, want := range map[string]string{
-		"int nothing;": "lacks the function cuDriverGetVersion: it is no CUDA driver that Leat can use",
+		"int nothing;": "lacks the function cuDriverGetVersion: it is not a CUDA driver that Leat can use",
 		"int cuDriverGetVersion(int *v) { *v = 12040; return 0; }": "lacks the function cuInit: it is no",
 		// Whatever else it lacks, its age says more.
 		"int cuDriverGetVersion(int *v) { *v = 11080; return 0; }": "Leat needs a driver for CUDA 12.4 or newer (550.54 or later on Linux, 551.61 on Windows), this one is for 11.8",

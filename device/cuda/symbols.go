@@ -47,8 +47,8 @@ const (
 	symbols
 )
 
-// symbolNames are as the library exports them. A version in the name is that of a
-// function whose parameters were changed long ago.
+// symbolNames are the names that the library exports. A suffix such as _v2 is the version of a
+// function whose parameters were once changed.
 var symbolNames = [symbols]string{
 	cuDriverGetVersion:        "cuDriverGetVersion",
 	cuInit:                    "cuInit",
@@ -90,7 +90,7 @@ var symbolNames = [symbols]string{
 	cuGetErrorString:          "cuGetErrorString",
 }
 
-// String returns the function's name as the documentation has it.
+// String returns the function's name as in the documentation.
 func (s symbol) String() string { return strings.TrimSuffix(symbolNames[s], "_v2") }
 
 // Arguments of the driver's functions, by their names in its interface.
@@ -101,9 +101,9 @@ const (
 	functionMaxThreads = 0 // CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
 
 	streamNonBlocking = 1     // CU_STREAM_NON_BLOCKING: not ordered with the default stream
-	eventForWaiting   = 1 | 2 // CU_EVENT_BLOCKING_SYNC: who waits sleeps; CU_EVENT_DISABLE_TIMING
+	eventForWaiting   = 1 | 2 // CU_EVENT_BLOCKING_SYNC: a waiting thread sleeps; CU_EVENT_DISABLE_TIMING
 
-	hostPortable = 1 // CU_MEMHOSTALLOC_PORTABLE: for the queues of all GPUs
+	hostPortable = 1 // CU_MEMHOSTALLOC_PORTABLE: usable by the contexts of all GPUs
 
 	jitErrorLog      = 5 // CU_JIT_ERROR_LOG_BUFFER
 	jitErrorLogBytes = 6

@@ -1,4 +1,4 @@
-// Continue embeds Leat to continue a prompt, and prints the text as it comes.
+// Continue continues a prompt and prints each token as soon as it is generated.
 //
 //	go run ./examples/continue model.gguf "Once upon a time"
 package main
@@ -28,8 +28,8 @@ func main() {
 }
 
 func run(ctx context.Context, path, prompt string, w io.Writer) error {
-	// Two groups of cores, each with half of the layers. A GPU and the CPU would be
-	// "cuda:0,cpu".
+	// Use two groups of cores, each with about half of the layers. For a GPU and the CPU, the
+	// list would be "cuda:0,cpu".
 	e, err := generate.Open(ctx, path, pipeline.WithDevices("cpu/2"))
 	if err != nil {
 		return err

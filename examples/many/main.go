@@ -1,7 +1,7 @@
-// Many pushes many prompts through one model at once: each line of standard
-// input is a prompt, each line of output its continuation, in order. Whatever
-// runs together shares every read of the weights, and each text is the same as
-// if it ran alone.
+// Many continues many prompts concurrently with one model. Each line of standard input is a prompt,
+// and each line of output its continuation, in the same order. Prompts that run at the same time
+// share batches, and so every read of the weights; each text is the same as if its prompt ran
+// alone.
 //
 //	go run ./examples/many model.gguf < prompts.txt
 package main
@@ -32,8 +32,8 @@ func main() {
 	}
 }
 
-// ahead is how many prompts are read before the first of them is written: it
-// bounds the memory, however long the input is.
+// ahead is the maximum number of prompts that are in progress. It bounds the memory for an input of
+// any length.
 const ahead = 64
 
 func run(ctx context.Context, path string, in io.Reader, out io.Writer) error {

@@ -1,5 +1,5 @@
-// Shape makes a model answer in a JSON shape: a sampler of its own lets through
-// only tokens with which the text can still become the shape.
+// Shape makes a model answer in JSON of a given shape, with a custom sampler that chooses only
+// tokens after which the text can still be completed to that shape.
 //
 //	go run ./examples/shape model.gguf "Lily had a dog. It was called"
 package main
@@ -48,9 +48,9 @@ func run(ctx context.Context, path, prompt string) (string, error) {
 // pet is {"name":"…","likes":"…"} with words of lower-case letters.
 var pet = shape{literal(`{"name":"`), word(12), literal(`","likes":"`), word(12), literal(`"}`)}
 
-// shaper takes the most likely token that keeps the text in shape. It has state,
-// the text so far, which is right however often the request is computed again:
-// what it has chosen once stays chosen.
+// shaper is a sampler that chooses the most likely of the tokens after which the text can still be
+// completed to the shape. Its state is the text so far. The engine calls it once for each token,
+// even if it computes a part of the request again.
 type shaper struct {
 	tokens tokenizer.Tokenizer
 	end    int32
@@ -80,14 +80,15 @@ func (s *shaper) Sample(logits []float32, _ []int32) (int32, error) {
 	return best, nil
 }
 
-// shape is the parts that a text has to have, one after the other.
+// shape is a sequence of parts.
 type shape []part
 
-// part takes what it can from the front of a text. more says that it isn't
-// whole, and that the text has ended.
+// part matches the beginning of a text, and returns the rest of the text. ok is false if the text
+// can't begin with this part, and more is true if the text ends before the part is complete.
 type part func(text string) (rest string, ok, more bool)
 
-// match says whether text is a shape's beginning, and whether it is all of it.
+// match reports whether text is the beginning of a text with this shape, and whether it is a whole
+// one.
 func (s shape) match(text string) (begins, whole bool) {
 	for _, p := range s {
 		rest, ok, more := p(text)
@@ -99,6 +100,7 @@ func (s shape) match(text string) (begins, whole bool) {
 	return text == "", text == ""
 }
 
+// literal matches a fixed text.
 func literal(want string) part {
 	return func(text string) (string, bool, bool) {
 		if rest, ok := strings.CutPrefix(text, want); ok {
@@ -108,7 +110,7 @@ func literal(want string) part {
 	}
 }
 
-// word is from 1 to most lower-case letters.
+// word matches one to most lower-case letters.
 func word(most int) part {
 	return func(text string) (string, bool, bool) {
 		n := 0

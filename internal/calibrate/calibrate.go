@@ -1,9 +1,8 @@
-// Package calibrate measures how fast devices are, so that the packer can cut a
-// model by what they really do.
+// Package calibrate measures the speed of devices, which the packer needs to balance stages.
 //
-// [Measure] times a few products on one device. [Load] does that once for each kind
-// of device, and can keep the rates in a file of a folder. The package decides
-// neither whether to measure nor where to keep anything: its caller does.
+// [Measure] measures one device. [Load] measures each kind of device once, and can store the
+// results in a file. The package decides neither whether to measure nor where to store results;
+// its caller does.
 package calibrate
 
 import (
@@ -19,35 +18,33 @@ import (
 	"github.com/leat-dev/leat/device"
 )
 
-// Budget is about the longest time that a measurement takes: of one device, or of
-// all the CPU devices of a list together.
+// Budget is the approximate maximum time of a measurement: of one device, or of all CPU devices
+// of a list together.
 const Budget = 250 * time.Millisecond
 
-// ErrMeasuring is wrapped by the errors of Load that come of measuring a device.
+// ErrMeasuring is wrapped by Load's errors from measuring a device.
 var ErrMeasuring = errors.New("measuring the speed")
 
-// Load returns a copy of infos with the rates filled in. What neither the process
-// nor the file rates.json in the folder dir knows is measured, on a device that is
-// opened for that and closed again, so that the first call for a device takes about
-// Budget. If dir is empty, no file is read or written. The folder is made when there
-// is something to write, and the file may be deleted at any time; its records expire
-// after 30 days.
+// Load returns a copy of infos with Rates set. Rates that neither this process nor the file
+// rates.json in the folder dir has are measured, on a device that is opened for the measurement
+// and closed afterwards, so that the first call for a device takes about Budget. If dir is empty,
+// no file is read or written. The folder is created if there is something to write. The file may
+// be deleted at any time; its records expire after 30 days.
 //
-// CPU devices of one machine that run the same number of threads are measured
-// once, on the first of them, and get the same rates, so that equal groups of cores
-// get equal parts of a model, and "cpu/16" takes no longer than "cpu". This ignores
-// differences such as those of cores of two sorts in one CPU, which a device list can
-// give with @X.
+// CPU devices of one machine with the same number of threads are measured once, on the first of
+// them, and get the same rates. So equal groups of cores get equal parts of a model, and "cpu/16"
+// takes no longer than "cpu". This ignores differences such as those between two types of cores
+// in one CPU, which a device list can specify with @X.
 //
-// A file that can't be read or written costs time and is never an error. An error
-// means that a device can't be opened or can't compute, or that ctx ended, also
-// while another caller measures; then infos are returned as they were, since rates
-// of some devices can't be compared with guesses at others.
+// It is not an error if the file can't be read or written; the measurement is then made again. An
+// error means that a device can't be opened or can't compute, or that ctx ended, even while
+// another call measures. Load then returns infos unchanged, because measured rates of some devices
+// can't be compared with assumed rates of others.
 func Load(ctx context.Context, dir string, infos []device.Info) ([]device.Info, error) {
-	if err := turn.Acquire(ctx, 1); err != nil {
+	if err := measuring.Acquire(ctx, 1); err != nil {
 		return infos, err
 	}
-	defer turn.Release(1)
+	defer measuring.Release(1)
 	c := caches[dir]
 	if c == nil {
 		c = &cache{dir: dir}
@@ -56,20 +53,21 @@ func Load(ctx context.Context, dir string, infos []device.Info) ([]device.Info, 
 	return c.load(ctx, infos)
 }
 
-// turn is held while devices are measured, since two measurements at once would slow
-// each other. It guards caches, which are by folder, and all that they hold.
+// measuring is held during Load, because two measurements at the same time would slow each other
+// down. It guards caches, whose keys are folders, and their contents.
 var (
-	turn   = semaphore.NewWeighted(1)
-	caches = map[string]*cache{}
+	measuring = semaphore.NewWeighted(1)
+	caches    = map[string]*cache{}
 )
 
-// cache remembers rates, in memory and in the file of a folder.
+// cache has the known rates, which it stores in memory and in a file.
 type cache struct {
-	dir     string // empty: there is no file
+	dir     string // the folder of the file; empty if there is no file
 	known   map[key]device.Rates
-	measure func(context.Context, string, time.Duration) (device.Rates, error) // nil: measureNamed
+	measure func(context.Context, string, time.Duration) (device.Rates, error) // nil means measureNamed
 }
 
+// load does what Load does.
 func (c *cache) load(ctx context.Context, infos []device.Info) ([]device.Info, error) {
 	keys := make([]key, len(infos))
 	for i, info := range infos {
@@ -85,7 +83,7 @@ func (c *cache) load(ctx context.Context, infos []device.Info) ([]device.Info, e
 	return filled, nil
 }
 
-// learn makes all keys known.
+// learn adds the rates of all keys to c.known.
 func (c *cache) learn(ctx context.Context, infos []device.Info, keys []key) error {
 	if c.known == nil {
 		c.known = map[key]device.Rates{}
@@ -128,13 +126,14 @@ func (c *cache) learn(ctx context.Context, infos []device.Info, keys []key) erro
 	}
 	maps.Copy(c.known, fresh)
 	if len(fresh) > 0 && path != "" {
-		// What can't be written is still known to this process.
+		// Ignore an error, since this process has the rates in memory.
 		_ = writeFile(path, fresh, time.Now())
 	}
 	return failed
 }
 
-// missing returns the indices of keys that aren't known, the first of each.
+// missing returns the indices of the keys that are not in c.known; of equal keys, only the first
+// one's.
 func (c *cache) missing(keys []key) []int {
 	var missing []int
 	for i, k := range keys {
@@ -145,7 +144,7 @@ func (c *cache) missing(keys []key) []int {
 	return missing
 }
 
-// measureNamed measures the device of that name.
+// measureNamed measures the device with that name.
 func measureNamed(ctx context.Context, name string, budget time.Duration) (_ device.Rates, err error) {
 	var set device.Set
 	defer func() { err = errors.Join(err, set.Close()) }()

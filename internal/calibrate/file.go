@@ -16,20 +16,20 @@ import (
 const (
 	fileName    = "rates.json"
 	mostRecords = 256     // in the file; the newest are kept
-	mostBytes   = 1 << 20 // of a file that is read at all
+	mostBytes   = 1 << 20 // larger files are ignored
 	mostAge     = 30 * 24 * time.Hour
 )
 
-// record is what the file says of one device and build.
+// record is the measured rates of one device with one build. The rates are as in device.Rates.
 type record struct {
 	key
-	Memory   float64   `json:"memory"`  // as in device.Rates
-	Float    float64   `json:"float"`   //
-	Integer  float64   `json:"integer"` //
+	Memory   float64   `json:"memory"`
+	Float    float64   `json:"float"`
+	Integer  float64   `json:"integer"`
 	Measured time.Time `json:"measured"`
 }
 
-// file is the whole file.
+// file is the contents of the file.
 type file struct {
 	Rates []record `json:"rates"` // newest first
 }
@@ -38,8 +38,8 @@ func (r record) rates() device.Rates {
 	return device.Rates{Memory: r.Memory, Float: r.Float, Integer: r.Integer}
 }
 
-// valid says whether the record may be used: it is whole, and not so old that
-// what disturbed the measuring, or has changed since, should no longer count.
+// valid reports whether the record is complete and not too old. Records expire because the
+// measurement may have been disturbed, and the machine may have changed since.
 func (r record) valid(now time.Time) bool {
 	if age := now.Sub(r.Measured); age > mostAge || age < -mostAge {
 		return false
@@ -52,7 +52,7 @@ func (r record) valid(now time.Time) bool {
 	return r.Device != "" && r.Build != ""
 }
 
-// path returns the path of the file, or "" if there is none.
+// path returns the path of the cache's file, or "" if it has none.
 func (c *cache) path() string {
 	if c.dir == "" {
 		return ""
@@ -60,10 +60,10 @@ func (c *cache) path() string {
 	return filepath.Join(c.dir, fileName)
 }
 
-// readFile returns the records of a file that are valid, none where it can't be
-// read or understood.
+// readFile returns the valid records of a file. It returns none if the file can't be read or
+// parsed.
 func readFile(path string, now time.Time) []record {
-	// Opening a pipe would wait for its other end.
+	// Check first, because opening a pipe waits for its other end.
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return nil
 	}
@@ -83,9 +83,9 @@ func readFile(path string, now time.Time) []record {
 	return slices.DeleteFunc(all.Rates, func(r record) bool { return !r.valid(now) })
 }
 
-// writeFile adds rates to the file, which it replaces by a new one in one step: who
-// reads it meanwhile sees the old or the new. Of two processes that write at
-// once one may lose its records, and will measure again one day.
+// writeFile adds rates to the file. It replaces the file atomically, so that a concurrent reader
+// sees the old or the new contents. If two processes write at the same time, the records of one
+// may be lost, and will be measured again.
 func writeFile(path string, fresh map[key]device.Rates, now time.Time) (err error) {
 	if path == "" {
 		return errors.New("no folder for the user's cache")

@@ -10,18 +10,18 @@ import (
 	"github.com/leat-dev/leat/device"
 )
 
-// method is the number of the way in which rates are measured. It changes when
-// rates of before can't be compared with those of after.
+// method is the version of the measuring method. It must be incremented if rates measured before
+// a change can't be compared with those measured after it.
 const method = 1
 
-// key is what rates belong to.
+// key identifies what was measured.
 type key struct {
 	Device string `json:"device"`
 	Build  string `json:"build"`
 }
 
-// identity says which device it is. CPU devices differ by the number of threads
-// that work for them, not by which cores these are on: see [Cache.Load].
+// identity returns a description of the device that is the same for devices of the same speed.
+// For CPU devices it has the number of threads, but not the cores: see [Load].
 func identity(d device.Info) string {
 	if d.Kind == device.CPU {
 		return fmt.Sprintf("%s %q, %d threads, %s", d.Kind, d.Description, min(len(d.Cores), runtime.GOMAXPROCS(0)), d.SIMD)
@@ -29,8 +29,8 @@ func identity(d device.Info) string {
 	return fmt.Sprintf("%s %q, %d bytes", d.Name, d.Description, d.Memory)
 }
 
-// build says which build of this package the program has. A tree with changes
-// that were not committed is one build, whatever the changes.
+// build returns a description of the build of this package. It doesn't distinguish between
+// different uncommitted changes of the same commit.
 var build = sync.OnceValue(func() string {
 	info, _ := debug.ReadBuildInfo()
 	return describe(info)
@@ -39,7 +39,7 @@ var build = sync.OnceValue(func() string {
 // module is the path of the module that this package belongs to.
 const module = "github.com/leat-dev/leat"
 
-// describe returns what is known of a build, of which info may be nil.
+// describe returns a description of a build. info may be nil.
 func describe(info *debug.BuildInfo) string {
 	words := []string{fmt.Sprintf("method %d", method), runtime.GOOS + "/" + runtime.GOARCH, runtime.Version()}
 	if info == nil {
@@ -62,7 +62,7 @@ func describe(info *debug.BuildInfo) string {
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision", "vcs.modified":
-			// Of the program's own tree, which isn't ours where it imports us.
+			// These are of the main module's repository, which need not be Leat's.
 			if ours {
 				words = append(words, word(s.Key, s.Value)...)
 			}
@@ -73,6 +73,7 @@ func describe(info *debug.BuildInfo) string {
 	return strings.Join(words, ", ")
 }
 
+// word returns a setting as one element of a description, or none if the value is empty.
 func word(name, value string) []string {
 	if value == "" {
 		return nil

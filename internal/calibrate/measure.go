@@ -10,16 +10,16 @@ import (
 	"github.com/leat-dev/leat/kernels"
 )
 
-// The products that are timed. What they hold at a time is less than 64 MiB.
+// The sizes of the products that are measured. Their matrices need less than 64 MiB at a time.
 const (
-	// Weights that are read: so many Q8_0 matrices of 4.25 MiB, each large
-	// enough for the huge pages that a model's own get, together larger than
-	// most caches. (Of a cache that holds them all, the rate is the cache's.)
+	// For the rate of reading weights: 12 Q8_0 matrices of 4.25 MiB. Each is large enough for
+	// huge pages, which a model's matrices also use, and together they are larger than most
+	// caches. If a cache holds them all, the rate is the cache's.
 	readRows, readCols, readMatrices = 1024, 4096, 12
 
-	// Weights that are computed with: a matrix that stays in a cache, used
-	// several times in one product so that all of a device has work. A slow
-	// device gets a matrix of fewer rows.
+	// For the rate of computing: a matrix that remains in a cache, and is used several times in
+	// one product so that all cores of the device have work. For a slow device it has fewer
+	// rows.
 	workCols    = 1024
 	workRows    = 2048
 	workRowsMin = 128
@@ -28,25 +28,28 @@ const (
 )
 
 const (
-	// A shorter time says little; the work is doubled until it takes longer.
+	// longEnough is the minimum time of a measurement. The work is doubled until it takes
+	// longer.
 	longEnough = 2 * time.Millisecond
-	// How many times of that length are taken at most; the best one counts.
+
+	// mostTimes is the maximum number of measurements of that length. The best one counts.
 	mostTimes = 8
-	// Where so many doublings are not enough, the clock stands still.
+
+	// mostDoublings is how often the work is doubled before the clock is considered stopped.
 	mostDoublings = 14
 )
 
-// Measure returns how fast an open device is, which should have nothing else to
-// do. It takes about Budget at most, where the device isn't so slow that the
-// least work takes longer, and frees all that it allocates. The device's op set
-// must have been registered. ctx is looked at between products.
+// Measure returns the speed of an open device, which should be idle. It takes about Budget or
+// less, unless the device is so slow that the smallest amount of work takes longer. It frees all
+// memory that it allocates. The device's op set must be registered. Measure checks ctx between
+// products.
 func Measure(ctx context.Context, d device.Device) (device.Rates, error) {
 	return measure(ctx, d, time.Now, Budget)
 }
 
 func measure(ctx context.Context, d device.Device, now func() time.Time, budget time.Duration) (rates device.Rates, err error) {
 	began := now()
-	share := func(percent time.Duration) time.Time { return began.Add(budget * percent / 100) }
+	after := func(percent time.Duration) time.Time { return began.Add(budget * percent / 100) }
 	b, err := newBench(ctx, d, now)
 	if err != nil {
 		return rates, err
@@ -56,35 +59,35 @@ func measure(ctx context.Context, d device.Device, now func() time.Time, budget 
 			rates = device.Rates{}
 		}
 	}()
-	if rates.Memory, err = b.read(share(30), share(55)); err != nil {
+	if rates.Memory, err = b.read(after(30), after(55)); err != nil {
 		return rates, err
 	}
 	if err = b.free(); err != nil {
 		return rates, err
 	}
-	if rates.Integer, err = b.compute(kernels.Q8_0, rates.Memory, share(75)); err != nil {
+	if rates.Integer, err = b.compute(kernels.Q8_0, rates.Memory, after(75)); err != nil {
 		return rates, err
 	}
 	if err = b.free(); err != nil {
 		return rates, err
 	}
-	rates.Float, err = b.compute(kernels.F16, rates.Memory, share(95))
+	rates.Float, err = b.compute(kernels.F16, rates.Memory, after(95))
 	return rates, err
 }
 
-// bench is a device with what is multiplied on it.
+// bench is a device that is measured, with the operands of the products.
 type bench struct {
 	ctx     context.Context
 	now     func() time.Time
 	queue   kernels.Queue
 	event   device.Event
-	x, y    device.Buffer
-	data    []byte
-	weights []kernels.Weight
+	x, y    device.Buffer    // the activations and the results
+	data    []byte           // the contents of all matrices
+	weights []kernels.Weight // those to be freed
 }
 
-// ordinary is a byte that makes an ordinary number of every type, whatever is
-// read from a row of them: an F16 of 1.06, an F32 of 0.01, a block of 60s.
+// ordinary is a byte that, repeated, is a normal number of moderate size in every format: an F16
+// of 1.06, an F32 of 0.01, and a block of elements of 60.
 const ordinary = 0x3c
 
 func newBench(ctx context.Context, d device.Device, now func() time.Time) (_ *bench, err error) {
@@ -96,8 +99,8 @@ func newBench(ctx context.Context, d device.Device, now func() time.Time) (_ *be
 	if b.queue, err = backend.NewQueue(d); err != nil {
 		return nil, err
 	}
-	// One visit for all of it: a CPU device moves to its cores only those who
-	// stay a while.
+	// Begin once for all products, because a CPU device pins its caller to a core only if the
+	// time until End is long.
 	b.queue.Begin()
 	defer func() {
 		if err != nil {
@@ -122,7 +125,7 @@ func newBench(ctx context.Context, d device.Device, now func() time.Time) (_ *be
 	return b, b.wait()
 }
 
-// close frees what the bench holds, once the device has done with it.
+// close waits for the device and frees everything.
 func (b *bench) close() error {
 	b.queue.End()
 	errs := []error{b.queue.Close(), b.free()}
@@ -134,7 +137,7 @@ func (b *bench) close() error {
 	return errors.Join(errs...)
 }
 
-// free frees the weights, which must be out of use.
+// free frees the weights, which must not be in use.
 func (b *bench) free() error {
 	var errs []error
 	for _, w := range b.weights {
@@ -144,8 +147,8 @@ func (b *bench) free() error {
 	return errors.Join(errs...)
 }
 
-// read returns the bytes of weights that a product of one row reads a second.
-// It packs the weights until packed at the latest, and reads them until done.
+// read returns how many bytes of weights per second a product of one row reads. It packs matrices
+// until the time packed at the latest, and measures until the time done.
 func (b *bench) read(packed, done time.Time) (float64, error) {
 	var products []kernels.Product
 	size := 0.0
@@ -155,7 +158,7 @@ func (b *bench) read(packed, done time.Time) (float64, error) {
 			return 0, err
 		}
 		if err != nil {
-			break // little memory is free there: what was packed will do
+			break // not enough memory for more: measure with what was packed
 		}
 		size = float64(w.Bytes())
 		products = append(products, kernels.Product{W: w, Dst: b.output(1, readRows, len(products))})
@@ -164,7 +167,7 @@ func (b *bench) read(packed, done time.Time) (float64, error) {
 		}
 	}
 	x := kernels.Tensor{Buf: b.x, Rows: 1, Cols: readCols, Type: kernels.F32}
-	next := 0 // matrices take turns, so that each is read when it was out of use longest
+	next := 0 // cycle through the matrices, so that each is used as late as possible after its last use
 	return b.rate(done, size, func(units int) {
 		for units > 0 {
 			n := min(units, len(products)-next)
@@ -175,11 +178,11 @@ func (b *bench) read(packed, done time.Time) (float64, error) {
 	})
 }
 
-// compute returns the multiply-adds a second of a product of many rows with
-// weights of a type, on a device that reads so many bytes a second.
+// compute returns the multiply-adds per second of a product of many rows with weights of a type,
+// on a device that reads memory bytes per second. It measures until the time done.
 func (b *bench) compute(t kernels.Type, memory float64, done time.Time) (float64, error) {
-	// A device computes with a byte at least once in the time it takes to read
-	// it. So the least work takes some 16 ms, and mostly far less.
+	// A device does at least one multiply-add in the time that it takes to read a byte. So
+	// with this number of rows, the smallest amount of work takes at most about 16 ms.
 	rows := int(min(memory*0.016/batch/workCols, workRows))
 	rows = max(workRowsMin, rows-rows%workRowsMin)
 	w, err := b.pack(t, rows, workCols)
@@ -198,7 +201,7 @@ func (b *bench) compute(t kernels.Type, memory float64, done time.Time) (float64
 	})
 }
 
-// pack puts a matrix on the device that lies there until free.
+// pack loads a matrix to the device, where it remains until free.
 func (b *bench) pack(t kernels.Type, rows, cols int) (kernels.Weight, error) {
 	row, err := t.RowBytes(cols)
 	if err != nil {
@@ -212,16 +215,15 @@ func (b *bench) pack(t kernels.Type, rows, cols int) (kernels.Weight, error) {
 	return w, err
 }
 
-// output is the i-th tensor [rows, cols] in y.
+// output returns the tensor with index i of the consecutive tensors [rows, cols] in y.
 func (b *bench) output(rows, cols, i int) kernels.Tensor {
 	t := kernels.Tensor{Buf: b.y, Rows: rows, Cols: cols, Type: kernels.F32}
 	t.Off = int64(i) * t.Bytes()
 	return t
 }
 
-// rate enqueues units of work, waits for them, and does so again until a time,
-// at least once. It returns how much was done in a second at best, of which a
-// unit is amount.
+// rate repeatedly enqueues units of work and waits for them, at least once and until the given
+// time. It returns the best rate per second, where a unit counts as amount.
 func (b *bench) rate(until time.Time, amount float64, enqueue func(units int)) (float64, error) {
 	best, seen, units := 0.0, 0.0, 1
 	for times, doublings := 0, 0; times < mostTimes && doublings <= mostDoublings; {
@@ -239,8 +241,8 @@ func (b *bench) rate(until time.Time, amount float64, enqueue func(units int)) (
 			best = max(best, work/took.Seconds())
 			times++
 		}
-		// By the best rate, since a try that others on the machine made slow
-		// is long without having enough work.
+		// Judge by the best rate: a measurement that other programs have slowed down can
+		// be long without having enough work.
 		if seen == 0 || work/seen < longEnough.Seconds() {
 			units *= 2
 			work *= 2
@@ -254,16 +256,16 @@ func (b *bench) rate(until time.Time, amount float64, enqueue func(units int)) (
 		best = seen
 	}
 	if best == 0 {
-		return 0, errors.New("the clock stands still")
+		return 0, errors.New("the clock doesn't advance")
 	}
 	return best, nil
 }
 
-// wait returns when all that was enqueued is done, with its error or ctx's.
+// wait waits for the operations enqueued and returns their error or ctx's.
 func (b *bench) wait() error {
 	b.queue.Record(b.event)
 	if err := b.event.Wait(b.ctx); err != nil {
 		return err
 	}
-	return b.ctx.Err() // an event that is done doesn't look at it
+	return b.ctx.Err() // Wait doesn't check ctx if the event is done
 }

@@ -17,8 +17,8 @@ type file struct {
 	data []byte
 }
 
-// tarGzip packs files into a folder of an archive, as if they had all been written
-// at the same time by nobody in particular.
+// tarGzip returns a gzip-compressed tar archive with the files in a folder. All files have the
+// modification time at and no owner, so that equal files give equal archives.
 func tarGzip(folder string, files []file, at time.Time) ([]byte, error) {
 	var packed bytes.Buffer
 	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
@@ -46,7 +46,7 @@ func tarGzip(folder string, files []file, at time.Time) ([]byte, error) {
 	return packed.Bytes(), err
 }
 
-// zipped is tarGzip for systems whose users expect a zip file.
+// zipped returns a zip archive with the same contents as tarGzip's.
 func zipped(folder string, files []file, at time.Time) ([]byte, error) {
 	var packed bytes.Buffer
 	z := zip.NewWriter(&packed)

@@ -1,12 +1,12 @@
-// Dist builds the release archives: the command for each platform, with its licences,
-// and SHA256SUMS beside them. The same commit and the same version of Go give the
-// same bytes on every machine: paths are trimmed, and all times are the commit's.
+// Dist builds the release archives, each with the command for one platform and its licences, and
+// the file SHA256SUMS. The same commit and the same version of Go give the same bytes on every
+// machine: paths are trimmed, and all times are the commit's.
 //
 //	go run ./internal/dist -o build/dist
 //
-// What is built is the last commit, in a clone of the repository: changes that aren't
-// committed are not in a release. The version is the one that Go notes in the binary:
-// the commit's tag, or a pseudo-version where it has none.
+// It builds the last commit, in a clone of the repository, so that a release has no uncommitted
+// changes. The version is the one that Go records in the binary: the commit's tag or, if it has
+// none, a pseudo-version.
 package main
 
 import (
@@ -24,15 +24,15 @@ import (
 	"time"
 )
 
-// targets are the platforms, as "system/processor".
+// targets are the platforms, as GOOS/GOARCH.
 var targets = []string{
 	"darwin/amd64", "darwin/arm64",
 	"linux/amd64", "linux/arm64",
 	"windows/amd64", "windows/arm64",
 }
 
-// documents are what an archive has besides the command, by their paths in the
-// repository and by their names in the archive.
+// documents are the files in an archive besides the command. The keys are their paths in the
+// repository, and the values their names in the archive.
 var documents = map[string]string{
 	"README.md":                "README.md",
 	"CHANGELOG.md":             "CHANGELOG.md",
@@ -42,14 +42,14 @@ var documents = map[string]string{
 
 func main() {
 	log.SetFlags(0)
-	out := flag.String("o", "build/dist", "the `FOLDER` to write to; what is there is removed")
+	out := flag.String("o", "build/dist", "the `FOLDER` to write to; its former contents are removed")
 	flag.Parse()
 	if err := run(*out); err != nil {
 		log.Fatal("dist: ", err)
 	}
 }
 
-// run writes all archives and their sums into a new folder.
+// run writes all archives and SHA256SUMS to the folder out, which it removes first.
 func run(out string) error {
 	work, err := os.MkdirTemp("", "leat-dist")
 	if err != nil {
@@ -57,8 +57,8 @@ func run(out string) error {
 	}
 	defer os.RemoveAll(work)
 	source := filepath.Join(work, "source")
-	if said, err := exec.Command("git", "clone", "--quiet", ".", source).CombinedOutput(); err != nil {
-		return fmt.Errorf("git clone: %w: %s", err, said)
+	if output, err := exec.Command("git", "clone", "--quiet", ".", source).CombinedOutput(); err != nil {
+		return fmt.Errorf("git clone: %w: %s", err, output)
 	}
 	if err := os.RemoveAll(out); err != nil {
 		return err
@@ -95,7 +95,7 @@ func run(out string) error {
 	return os.WriteFile(filepath.Join(out, "SHA256SUMS"), []byte(sumsOf(sums)), 0o666)
 }
 
-// sumsOf is what sha256sum -c reads, in the order of the names.
+// sumsOf returns the sums in the format of sha256sum, ordered by name.
 func sumsOf(sums map[string][sha256.Size]byte) string {
 	var lines []string
 	for name, sum := range sums {
@@ -113,7 +113,8 @@ type built struct {
 	at      time.Time // of the commit
 }
 
-// build builds the command of a clone and reads what Go noted in it.
+// build builds the command from the clone in source, and reads the version and the time of the
+// commit that Go recorded in the binary.
 func build(source, work, system, processor string) (b built, err error) {
 	b.name = "leat"
 	if system == "windows" {
@@ -122,7 +123,7 @@ func build(source, work, system, processor string) (b built, err error) {
 	b.path = filepath.Join(work, system+"-"+processor+"-"+b.name)
 	c := exec.Command("go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w -buildid=", "-o", b.path, "./cmd/leat")
 	c.Dir = source
-	// GOAMD64 and the like would change what is built.
+	// Set all variables that affect the binary, regardless of the environment.
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+processor, "GOFLAGS=", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=")
 	c.Stderr = os.Stderr
 	if err := c.Run(); err != nil {
@@ -141,12 +142,12 @@ func build(source, work, system, processor string) (b built, err error) {
 	}
 	b.version = strings.TrimPrefix(info.Main.Version, "v")
 	if b.at.IsZero() || b.version == "" || b.version == "(devel)" {
-		return b, errors.New("the binary doesn't know its commit")
+		return b, errors.New("the binary has no version of its commit")
 	}
 	return b, nil
 }
 
-// files are what the archive of a build holds, in order.
+// files returns the files of a build's archive, ordered by name.
 func (b built) files(source string) (files []file, err error) {
 	add := func(path, name string, mode os.FileMode) {
 		data, failed := os.ReadFile(path)

@@ -1,52 +1,52 @@
-// Package emulator makes the emulated CUDA driver the one that a test runs on: a
-// libcuda.so.1 that runs the kernels of internal/gpukernels/source on the CPU, a block's threads
-// as fibers, and whose streams are threads. Folder driver has its source in C++, make
-// emulator builds it.
+// Package emulator makes tests use an emulated CUDA driver: a libcuda.so.1 that runs the kernels of
+// internal/gpukernels/source on the CPU, with the threads of a block as fibers and streams as
+// threads. The folder driver has its source in C++; make emulator builds it.
 //
-// Any program that loads it (LEAT_CUDA_LIBRARY names it) gets the machine that its
-// environment asks for when it first calls the driver:
+// Any program that loads the library, which LEAT_CUDA_LIBRARY can name, gets the machine that these
+// environment variables describe when it first calls the driver:
 //
-//	LEAT_EMULATED_GPUS=4            from 0 to 16 GPUs; 1
-//	LEAT_EMULATED_GPU_MEMORY=64MiB  of each; 1GiB
-//	LEAT_EMULATED_DRIVER=12040      the driver's version; 12080
-//	LEAT_EMULATED_PEER=0            no GPU has access to another's memory; 2: they have, but
-//	                                what they copy doesn't arrive
-//	LEAT_EMULATED_FAULT=list        separated by commas:
-//	  cuMemAlloc:3     the third call (without _v2) fails with its usual error
-//	  cuMemAlloc:3+    all from the third on
-//	  cuMemAlloc:3@1   only calls on GPU 1 count
-//	  cuInit:1=999     with that error
-//	  vanish:1@40      GPU 1 is lost at its 40th launch, with all that is under way
-//	  slow:1@2ms       each launch on GPU 1 takes at least that long
-//	  busy:0           GPU 0 can't be had
-//	LEAT_EMULATED_RACES=1           watches the threads of a launch, see below
+//	LEAT_EMULATED_GPUS=4            the number of GPUs, from 0 to 16; default 1
+//	LEAT_EMULATED_GPU_MEMORY=64MiB  the memory of each GPU; default 1GiB
+//	LEAT_EMULATED_DRIVER=12040      the driver's version; default 12080
+//	LEAT_EMULATED_PEER=0            no GPU can access another's memory; with 2, the driver
+//	                                says that it can, but copies don't arrive
+//	LEAT_EMULATED_FAULT=list        faults, separated by commas:
+//	  cuMemAlloc:3     the third call of the function (named without _v2) fails with its usual error
+//	  cuMemAlloc:3+    the third call and all later ones fail
+//	  cuMemAlloc:3@1   only calls on GPU 1 are counted
+//	  cuInit:1=999     the call fails with error 999
+//	  vanish:1@40      GPU 1 is lost at its 40th launch, with all work in progress
+//	  slow:1@2ms       each launch on GPU 1 takes at least 2 ms
+//	  busy:0           the context of GPU 0 can't be retained
+//	LEAT_EMULATED_RACES=1           detects races between the threads of a launch, see below
 //
-// It prints and keeps a report of whatever a GPU would hide or only crash at:
+// The emulator prints and keeps a report of errors that a GPU would hide, or for which it would
+// only fail:
 //
-//   - accesses outside of an allocation, to freed memory, misaligned, or to another
-//     GPU's memory without peer access; indices outside of a shared array; threads that
-//     wait for each other forever. The context fails then, as on a GPU.
-//   - races: work of two streams on the same bytes, one of them writing, that no event
-//     and no wait of the host orders. Vector clocks tell, so that it doesn't depend on
-//     who ran first. Copies are watched to the byte, kernels to 16 bytes (coarser in
-//     allocations of more than 512 KiB).
-//   - where it watches them, threads of one launch that touch the same bytes, one of them
-//     writing, in an order that nothing makes certain: threads of two blocks, of two warps
-//     with no block's barrier between, of one warp with no barrier of either kind between.
-//     A shuffle is none: CUDA lets it order no memory. It is exact, to the byte; kernels
-//     take two to three times as long.
-//   - memory freed before the host knows that the work on it is done; a pinned source
-//     that the host changes before its copy is done.
-//   - launches of another block or parameter size than the kernel has; PTX that isn't of
-//     the emulator's sources; calls without a current context; what is left in a context
-//     when it is released for the last time.
+//   - Accesses outside an allocation, to freed memory, misaligned, or to another GPU's memory
+//     without peer access; indices outside a shared array; and threads that wait for each other
+//     forever. The context then fails, as on a GPU.
+//   - Races between streams: two streams access the same bytes, at least one of them writes, and
+//     neither an event nor a wait of the host orders the accesses. Detection uses vector clocks,
+//     so it doesn't depend on the actual order. Copies are checked by byte, and kernels in units
+//     of 16 bytes, or larger units in allocations of more than 512 KiB.
+//   - If enabled, races between threads of one launch: two threads access the same bytes, at least
+//     one of them writes, and no barrier orders the accesses. That is the case for threads of two
+//     blocks, for threads of two warps without a block barrier between the accesses, and for
+//     threads of one warp without any barrier between them. A shuffle is not a barrier, because
+//     CUDA doesn't guarantee that it orders memory accesses. Detection is exact to the byte, and
+//     makes kernels two to three times as slow.
+//   - Memory that is freed before the host knows that work on it is done, and a pinned source that
+//     the host modifies before its copy is done.
+//   - Launches with a block size or a parameter size that the kernel doesn't have; PTX that is not
+//     of the emulator's sources; calls without a current context; and resources that remain in a
+//     context when its last reference is released.
 //
-// Memory is given away in pages of 2 MiB, as a GPU's is: a buffer of more than 1 MiB takes
-// whole ones.
+// Memory is allocated in pages of 2 MiB, as on a GPU: a buffer of more than 1 MiB uses whole pages.
 //
-// Memory that nobody has written holds poison (a NaN as float32), shared memory too, and
-// so does a pinned destination until its copy is done. Blocks, warps and lanes run
-// backwards in every second launch of a GPU.
+// Memory that was never written contains a value that is a NaN as a float32. This includes shared
+// memory, and a pinned destination until its copy is done. In every second launch of a GPU, the
+// blocks, warps and lanes run in reverse order.
 package emulator
 
 import (
@@ -61,26 +61,27 @@ import (
 	"testing"
 )
 
-// Variable names the environment variable by which package cuda finds its library.
+// Variable is the name of the environment variable with the path of the library that package cuda
+// loads.
 const Variable = "LEAT_CUDA_LIBRARY"
 
-// races is the environment variable that has launches watched.
+// races is the name of the environment variable that enables the detection of races in launches.
 const races = "LEAT_EMULATED_RACES"
 
-// Machine is what the emulated driver has. The zero Machine has one GPU of 1 GiB.
+// Machine is the machine that the driver emulates. The zero Machine has one GPU of 1 GiB.
 type Machine struct {
-	GPUs   int    // 0 is 1; -1 is none
-	Memory string // of each GPU, such as "64MiB"
-	Fault  string // as LEAT_EMULATED_FAULT: "cuMemAlloc:3,slow:1@2ms"
-	Driver int    // the driver's version, such as 12080; 0 is that
-	NoPeer bool   // no GPU has access to another's memory
+	GPUs   int    // the number of GPUs; 0 means 1, and -1 means none
+	Memory string // the memory of each GPU, such as "64MiB"
+	Fault  string // as in LEAT_EMULATED_FAULT: "cuMemAlloc:3,slow:1@2ms"
+	Driver int    // the driver's version; 0 means 12080
+	NoPeer bool   // whether no GPU can access another's memory
 
-	LossyPeer bool // they have, but what they copy doesn't arrive
+	LossyPeer bool // whether the driver reports peer access, but copies don't arrive
 
-	Races bool // watch what a launch's threads do, as LEAT_EMULATED_RACES=1 has it for all machines
+	Races bool // whether races in launches are detected; LEAT_EMULATED_RACES=1 enables it for all machines
 }
 
-// text is the machine in the words of leatEmulatorConfigure.
+// text returns the machine in the format of the library's function leatEmulatorConfigure.
 func (m Machine) text() string {
 	lines := []string{"LEAT_EMULATED_FAULT=" + m.Fault}
 	switch {
@@ -107,8 +108,8 @@ func (m Machine) text() string {
 	return strings.Join(lines, "\n")
 }
 
-// Library returns the path of the emulated driver, build/emulator/libcuda.so.1 of the
-// module that the working directory is in, or "" if it hasn't been built.
+// Library returns the path of the emulated driver, build/emulator/libcuda.so.1 in the module that
+// contains the working directory, or "" if it has not been built.
 func Library() string {
 	root, err := moduleRoot()
 	if err != nil {
@@ -140,7 +141,8 @@ func moduleRoot() (string, error) {
 	}
 }
 
-// current returns the library's path, or why it can't be used.
+// current returns the library's path. It is an error if the library is not built, or older than its
+// sources.
 func current() (string, error) {
 	root, err := moduleRoot()
 	if err != nil {
@@ -169,13 +171,12 @@ func current() (string, error) {
 	return path, nil
 }
 
-// Use makes the emulated driver this process's CUDA library, with that machine, for the
-// time of the test: it sets LEAT_CUDA_LIBRARY before package cuda loads it, so the test
-// can't be parallel. When the test and its other cleanups are done, it fails if the
-// emulator has anything to report or a context is still retained.
+// Use makes the emulated driver, with the machine m, this process's CUDA library until the test
+// ends. It sets LEAT_CUDA_LIBRARY, so the test must not be parallel. After the test and its other
+// cleanups, the test fails if the emulator has reported anything or a context is still retained.
 //
-// Where the library isn't built, or is older than its sources, the test is skipped, or
-// fails if LEAT_REQUIRE_EMULATOR is set.
+// If the library is not built, or is older than its sources, the test is skipped; if
+// LEAT_REQUIRE_EMULATOR is set, it fails instead.
 func Use(t testing.TB, m Machine) {
 	t.Helper()
 	path, err := current()
@@ -189,7 +190,7 @@ func Use(t testing.TB, m Machine) {
 		t.Skip(err)
 	}
 	t.Setenv(Variable, path)
-	Reports() // those of before are not this test's
+	Reports() // discard those from before this test
 	if err := configure(m); err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +207,7 @@ func Use(t testing.TB, m Machine) {
 // Reports returns what the emulator has reported since the last call, for a test that
 // expects a report.
 func Reports() []string {
-	buffer := make([]byte, 1<<20) // more than the reports that the emulator keeps
+	buffer := make([]byte, 1<<20) // enough for all reports that the emulator keeps
 	if driver.takeReports(buffer) == 0 {
 		return nil
 	}
@@ -222,6 +223,6 @@ func configure(m Machine) error {
 	case 1:
 		return errors.New("a context of an emulated GPU is still retained: close all devices first")
 	default:
-		return fmt.Errorf("the emulated driver doesn't understand %q: %s", text, strings.Join(Reports(), "; "))
+		return fmt.Errorf("the emulated driver can't parse %q: %s", text, strings.Join(Reports(), "; "))
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// driver is the library that the process has loaded. It stays loaded, as package cuda
-// keeps it.
+// driver is the library that the process has loaded. It is never unloaded, because package cuda
+// doesn't unload it either.
 var driver loaded
 
 type loaded struct {
@@ -38,8 +38,8 @@ func (l *loaded) load(path string) error {
 	return nil
 }
 
-// configure makes the machine anew. It returns 1 while a context is retained, 2 where
-// the text is wrong.
+// configure makes the driver emulate a new machine. It returns 1 if a context is still retained, and
+// 2 if the text can't be parsed.
 func (l *loaded) configure(text string) int32 {
 	l.Lock()
 	defer l.Unlock()

@@ -4,7 +4,7 @@ package emulator
 
 import "errors"
 
-// driver is never loaded: the emulated driver is for Linux.
+// driver is never loaded, because the emulated driver is only for Linux.
 var driver none
 
 type none struct{}

@@ -1,7 +1,6 @@
-// Package gguftest makes GGUF files in memory for tests: small models that
-// work ([Llama]), and files that are wrong in one chosen way ([Build] with
-// [Raw] values, [File] with counts of its own). It is for tests only: what it
-// is asked for wrongly, it panics over.
+// Package gguftest makes GGUF files in memory for tests: small working models ([Llama]), and
+// files that are wrong in one particular way ([Build] with [Raw] values, [File] with wrong
+// counts). It is for tests only, and panics if its arguments are wrong.
 package gguftest
 
 import (
@@ -12,15 +11,15 @@ import (
 	"github.com/leat-dev/leat/model/gguf"
 )
 
-// KV is one key and its value: a number of a sized type, a bool, a string, a
-// slice of one of them, or Raw.
+// KV is a key and its value, which is a number of a sized type, a bool, a string, a slice of one
+// of these types, or a Raw.
 type KV struct {
 	Key   string
 	Value any
 }
 
-// Raw is a value as it will stand in the file, right or wrong: the code of its
-// type and the bytes after it.
+// Raw is a value that is written to the file unchanged, whether it is valid or not: the code of
+// its type, followed by bytes.
 type Raw struct {
 	Kind  gguf.Kind
 	Bytes []byte
@@ -31,23 +30,23 @@ type Tensor struct {
 	Name   string
 	Type   gguf.Type
 	Dims   []uint64
-	Data   []byte // nil: zeros, as many as the type and shape take
-	Offset uint64 // in the tensor data, where Placed
-	Placed bool   // Offset counts; otherwise the tensor follows the one before it
+	Data   []byte // if nil, zeros for the type and shape
+	Offset uint64 // in the tensor data, if Placed is true
+	Placed bool   // whether Offset is used, instead of an offset directly after the tensor before
 }
 
-// File is a whole file. The zero value of each field means what is right.
+// File is a file. The zero value of each field means the right value.
 type File struct {
 	Magic       string
 	Version     uint32
-	Alignment   uint64 // by which the writer goes; the key is not added
+	Alignment   uint64 // used for writing; no key is added for it
 	KVs         []KV
 	Tensors     []Tensor
-	KVCount     *uint64 // what the header says
-	TensorCount *uint64
+	KVCount     *uint64 // the number of keys in the header
+	TensorCount *uint64 // the number of tensors in the header
 }
 
-// Build returns a file of version 3 with those keys and tensors.
+// Build returns a file of version 3 with these keys and tensors.
 func Build(kvs []KV, tensors []Tensor) []byte {
 	return File{KVs: kvs, Tensors: tensors}.Build()
 }
@@ -95,14 +94,16 @@ func (f File) Build() []byte {
 	return append(w, data...)
 }
 
-func count(said *uint64, n int) uint64 {
-	if said != nil {
-		return *said
+// count returns *override if that is not nil, and n otherwise.
+func count(override *uint64, n int) uint64 {
+	if override != nil {
+		return *override
 	}
 	return uint64(n)
 }
 
-// dataBytes is for shapes that are right; of others it makes anything small.
+// dataBytes returns the size of a tensor's data if the shape is valid, and some small number
+// otherwise.
 func dataBytes(t gguf.Type, dims []uint64) uint64 {
 	elems, bytes := t.Block()
 	if elems == 0 {
@@ -171,7 +172,7 @@ func (w *writer) value(x any) {
 	case []string:
 		array(w, list)
 	default:
-		panic(fmt.Sprintf("gguftest: a value of type %T", x))
+		panic(fmt.Sprintf("gguftest: values of type %T are not supported", x))
 	}
 }
 
@@ -234,10 +235,10 @@ func (w *writer) scalar(x any) {
 	}
 }
 
-// Count is a pointer to n, for the counts of a File.
+// Count returns a pointer to n, for the counts of a File.
 func Count(n uint64) *uint64 { return &n }
 
-// F32 returns the numbers as the data of an F32 tensor.
+// F32 returns the data of an F32 tensor with the given elements.
 func F32(x ...float32) []byte {
 	b := make([]byte, 0, 4*len(x))
 	for _, v := range x {

@@ -11,29 +11,29 @@ import (
 	"github.com/leat-dev/leat/model/gguf"
 )
 
-// Llama is a small model of the "llama" kind with random weights and a working
-// tokenizer. The zero value of a field means the number in its comment.
+// Llama is a small model of the llama architecture with random weights and a working tokenizer.
+// The zero value of a field means the default in its comment.
 type Llama struct {
-	Arch    string    // "llama"; "qwen2" adds the biases of q, k and v
-	Type    gguf.Type // of the matrices: one that gguf.Type.Kernel has; widths must be whole blocks
-	Vocab   int       // 320, at least 288
-	Width   int       // 64
-	Hidden  int       // 128, of the feed-forward layer
-	Blocks  int       // 2
-	Heads   int       // 4
-	KVHeads int       // 2
-	Context int       // 128
-	Experts int       // 0: one plain feed-forward layer; else a mixture, two used a token
-	Tied    bool      // no output.weight
-	Seed    uint64
+	Arch    string    // default "llama"; "qwen2" adds biases of q, k and v
+	Type    gguf.Type // of the matrices, default F32; the op set must support it, and widths must be multiples of its block
+	Vocab   int       // default 320; at least 288
+	Width   int       // default 64
+	Hidden  int       // of the feed-forward network; default 128
+	Blocks  int       // default 2
+	Heads   int       // default 4
+	KVHeads int       // default 2
+	Context int       // default 128
+	Experts int       // if not 0, the feed-forward network is a mixture of that many experts, two for each token
+	Tied    bool      // whether the model has no output.weight
+	Seed    uint64    // of the random weights
 
 	KVs         []KV     // replace the keys of the same name, or are added
 	Tensors     []Tensor // replace the tensors of the same name, or are added
-	DropKeys    []string
-	DropTensors []string
+	DropKeys    []string // keys to remove
+	DropTensors []string // tensors to remove
 }
 
-// Build returns the model as a file.
+// Build returns the model's file.
 func (l Llama) Build() []byte {
 	l.defaults()
 	kvs := l.kvs()
@@ -97,9 +97,9 @@ func (l *Llama) kvs() []KV {
 	return append(kvs, Vocabulary(l.Vocab)...)
 }
 
-// Vocabulary returns the keys of a SentencePiece tokenizer of n tokens, at
-// least 288: <unk>, <s>, </s>, the 256 bytes, the space, the letters a to z,
-// "he" and "▁t", then made-up pieces.
+// Vocabulary returns the keys of a SentencePiece tokenizer of n tokens, which must be at least
+// 288: <unk>, <s>, </s>, the 256 bytes, the space, the letters a to z, "he" and "▁t", and then
+// artificial pieces.
 func Vocabulary(n int) []KV {
 	tokens, types := []string{"<unk>", "<s>", "</s>"}, []int32{2, 3, 3}
 	for b := range 256 {
@@ -192,7 +192,7 @@ func random(rng *rand.Rand, name string, typ gguf.Type, deviation, mean float64,
 	return t
 }
 
-// appendBlock stores one block of x.
+// appendBlock appends one block with the elements x.
 func appendBlock(b []byte, typ gguf.Type, x []float32) []byte {
 	le := binary.LittleEndian
 	var largest float32

@@ -8,8 +8,8 @@ import (
 	"github.com/leat-dev/leat/kernels"
 )
 
-// appendQ4_K stores 256 numbers: of each 32 the range from the least to the
-// largest, 0 included, in 15 steps.
+// appendQ4_K appends a Q4_K block of 256 numbers, in ggml's format. The 16 levels of each 32
+// numbers cover the range of these numbers and 0 evenly.
 func appendQ4_K(b []byte, x []float32) []byte {
 	var least, step [8]float32
 	for j := range 8 {
@@ -39,8 +39,8 @@ func appendQ4_K(b []byte, x []float32) []byte {
 	return append(append(b, scales[:]...), nibbles[:]...)
 }
 
-// appendQ6_K stores 256 numbers: of each 16 the largest to both sides, in 31
-// steps each.
+// appendQ6_K appends a Q6_K block of 256 numbers, in ggml's format. The largest absolute value of
+// each 16 numbers is represented by level 31 or -31.
 func appendQ6_K(b []byte, x []float32) []byte {
 	var step [16]float32
 	for i, v := range x {
@@ -61,14 +61,13 @@ func appendQ6_K(b []byte, x []float32) []byte {
 	return append(append(append(append(b, low[:]...), high[:]...), scales[:]...), half...)
 }
 
-// appendHalf stores a number, and returns what it was rounded to.
+// appendHalf appends a number as a float16, and returns the rounded number.
 func appendHalf(b []byte, f float32) ([]byte, float32) {
 	h := kernels.Float16bits(f)
 	return binary.LittleEndian.AppendUint16(b, h), kernels.Float16frombits(h)
 }
 
-// whole returns v as a multiple of a step, within bounds; 0 where there is no
-// step.
+// whole returns v/step rounded to an integer from least to most, or 0 if step is 0.
 func whole(v, step float32, least, most int) int {
 	if step == 0 {
 		return 0

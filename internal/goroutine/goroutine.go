@@ -1,6 +1,6 @@
-// Package goroutine tells whether code runs on one of a set of goroutines. It is for
-// functions that wait for goroutines to end, and that would wait for ever if one of
-// those called them. Nothing else may be made to depend on it.
+// Package goroutine reports whether code runs on one of a set of goroutines. It is for functions
+// that wait for goroutines to end, to detect a call from one of these goroutines, which would
+// wait for itself. It must not be used for anything else.
 package goroutine
 
 import (
@@ -10,12 +10,12 @@ import (
 	"sync"
 )
 
-// Set is a set of goroutines. The zero value is empty and ready for use. Its methods
-// may be called from any goroutine.
-type Set struct{ ids sync.Map } // uint64 → struct{}
+// Set is a set of goroutines. The zero Set is empty and ready to use. Its methods may be called
+// from any goroutine.
+type Set struct{ ids sync.Map } // the keys are of type uint64, the values struct{}{}
 
-// Enter adds the calling goroutine to the set until leave is called. It takes about a
-// microsecond, and is meant to be called once in a goroutine's life.
+// Enter adds the calling goroutine to the set, until leave is called. It takes about a
+// microsecond, and should be called once, at the beginning of the goroutine.
 func (s *Set) Enter() (leave func()) {
 	id := current()
 	s.ids.Store(id, struct{}{})
@@ -28,9 +28,9 @@ func (s *Set) Current() bool {
 	return ok
 }
 
-// current returns the number of the calling goroutine, which its stack trace begins
-// with: "goroutine 18 [running]". No two goroutines of a process have the same. It
-// returns 0, which is no goroutine's number, if the form of traces has changed.
+// current returns the number of the calling goroutine, which is unique in the process. It parses
+// the beginning of a stack trace, "goroutine 18 [running]", and returns 0, which is no
+// goroutine's number, if the format of traces has changed.
 func current() uint64 {
 	var trace [64]byte
 	fields := bytes.Fields(trace[:runtime.Stack(trace[:], false)])

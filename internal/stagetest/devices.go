@@ -10,22 +10,21 @@ import (
 	"github.com/leat-dev/leat/device"
 )
 
-// Variable names the environment variable whose device list tests run on in place
-// of their own, such as "cuda:0,cuda:1,cpu:0".
+// Variable is the name of an environment variable with a device list, such as
+// "cuda:0,cuda:1,cpu:0". If it is set, tests run on these devices instead of their own.
 const Variable = "LEAT_TEST_DEVICES"
 
-// Devices returns the device list that a test is to run on: list, or, where Variable
-// is set, one of as many places that are its devices, over and over again. Replicas
-// stay replicas, of one kind, and on one device where they were; budgets are left out,
-// since they are meant for other devices. GPUs are emulated ones, for the time of the
-// test.
+// Devices returns the device list on which a test should run. That is list or, if Variable is
+// set, a list with the same number of places on the devices of Variable, each of which may be used
+// several times. Replicas remain replicas, on devices of one kind, and those on the same device
+// remain on the same device. Budgets are removed, since they are meant for the test's own devices.
+// GPUs are emulated until the test ends.
 func Devices(t testing.TB, list string) string {
 	t.Helper()
 	return devices(t, list, others(t))
 }
 
-// Fewer is n, or about a quarter of it where Variable is set: emulated devices are
-// slow.
+// Fewer returns n, or about a quarter of n if Variable is set, because emulated devices are slow.
 func Fewer(n int) int {
 	if os.Getenv(Variable) == "" {
 		return n
@@ -33,15 +32,15 @@ func Fewer(n int) int {
 	return min(n, 1+n/4)
 }
 
-// OneKind is Devices with devices of one kind alone, the first in Variable: only
-// on those has a result the same bits wherever layers stand.
+// OneKind is like Devices, but uses only devices of the kind of the first one in Variable. It is
+// for tests that compare bits, which are the same for every placement only within one kind.
 func OneKind(t testing.TB, list string) string {
 	t.Helper()
 	names := others(t)
 	return devices(t, list, slices.DeleteFunc(names, func(n string) bool { return kind(n) != kind(names[0]) }))
 }
 
-// others are the devices that Variable names.
+// others returns the names of the devices in Variable.
 func others(t testing.TB) (names []string) {
 	t.Helper()
 	list := os.Getenv(Variable)
@@ -58,6 +57,7 @@ func others(t testing.TB) (names []string) {
 	return names
 }
 
+// devices does what Devices does, with the given names instead of those in Variable.
 func devices(t testing.TB, list string, names []string) string {
 	t.Helper()
 	if names == nil {
@@ -77,7 +77,7 @@ func devices(t testing.TB, list string, names []string) string {
 		}
 		speed := c.Speed
 		if speed == 0 {
-			speed = 1 // one that is given isn't measured
+			speed = 1 // so that the device's speed is not measured
 		}
 		for range n {
 			first := names[next%len(names)]
@@ -101,12 +101,12 @@ func devices(t testing.TB, list string, names []string) string {
 	return strings.Join(places, ",")
 }
 
-// kind is what a device's name begins with.
+// kind returns the kind that a device's name begins with.
 func kind(name string) string {
 	return name[:strings.IndexAny(name+":", ":/")]
 }
 
-// gpusIn is how many GPUs a machine has that has all those of the names.
+// gpusIn returns the number of GPUs that a machine needs to have all of the named GPUs.
 func gpusIn(names []string) (gpus int) {
 	for _, name := range names {
 		if number, ok := strings.CutPrefix(name, device.CUDA.String()+":"); ok {

@@ -9,13 +9,13 @@ import (
 	"github.com/leat-dev/leat/internal/emulator"
 )
 
-// emulated are the tests for whose time there is an emulated machine.
+// emulated has the names of the running tests that have an emulated machine.
 var emulated struct {
 	sync.Mutex
 	tests []string
 }
 
-// emulate makes an emulated machine for the time of a test and of those within it.
+// emulate makes the CUDA driver an emulated machine until the test and its subtests end.
 func emulate(t testing.TB, gpus int) {
 	t.Helper()
 	emulated.Lock()
@@ -25,7 +25,7 @@ func emulate(t testing.TB, gpus int) {
 			return
 		}
 	}
-	t.Cleanup(func() { // after the emulator's own, which looks whether all is freed
+	t.Cleanup(func() { // runs after the emulator's own cleanup, which checks that everything is freed
 		emulated.Lock()
 		defer emulated.Unlock()
 		emulated.tests = slices.DeleteFunc(emulated.tests, func(name string) bool { return name == t.Name() })

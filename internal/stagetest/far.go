@@ -13,25 +13,25 @@ import (
 	"github.com/leat-dev/leat/stage"
 )
 
-// far says that the host can't reach a device's memory, as it can't a GPU's.
+// far reports whether the host can't access a device's memory, as is the case for a GPU.
 func far(d device.Device) bool { return !d.Info().HostMemory }
 
-// mostTokens is above the tokens of tests.
+// mostTokens is larger than all tokens of tests.
 const mostTokens = 1 << 12
 
-// farLayer is a Layer on a GPU. It only enqueues: the first layer looks rows up in a
-// table, the others multiply by a matrix with Factor in its first column and add
-// Term. Rows are as wide before the layer as behind it.
+// farLayer is a Layer on a GPU, which only enqueues ops. The first layer looks rows up in a table.
+// The others multiply by a matrix with Factor in its first column and add Term; their input must
+// be as wide as their output.
 type farLayer struct {
 	*Layer
 	table, matrix kernels.Weight
-	none          kernels.Weight    // a table in which no token but 0 is
-	product       []kernels.Product // the matrix'
+	none          kernels.Weight    // a table with token 0 only
+	product       []kernels.Product // the product with matrix
 	term          kernels.Tensor
 	free          []func() error
 }
 
-// loadFar puts a layer on a GPU.
+// loadFar loads a layer to a GPU.
 func loadFar(ctx context.Context, q kernels.Queue, l *Layer, c stage.Config) (_ stage.Runner, err error) {
 	r := &farLayer{Layer: l}
 	defer func() {
@@ -77,7 +77,7 @@ func loadFar(ctx context.Context, q kernels.Queue, l *Layer, c stage.Config) (_ 
 	return r, upload(ctx, q, r.term.Buf, bytesOf(terms))
 }
 
-// upload copies to a buffer and waits until it is there.
+// upload copies data to a buffer and waits for the copy.
 func upload(ctx context.Context, q kernels.Queue, to device.Buffer, from []byte) error {
 	e, err := q.NewEvent()
 	if err != nil {
@@ -96,7 +96,7 @@ func (r *farLayer) Forward(p *stage.Pass, in, out kernels.Tensor) error {
 	switch {
 	case err != nil:
 		return err
-	case broken: // in place of a worker, the device finds it
+	case broken: // let a kernel fail, as a GPU has no workers
 		q.Embed(out, r.none, p.Rows)
 	case in.Buf == nil:
 		q.Embed(out, r.table, p.Rows)
@@ -123,13 +123,13 @@ func (r *farLayer) release() error {
 	return errors.Join(errs...)
 }
 
-// farRows is Rows on a GPU: it fetches the rows, computes on the host, and brings
-// the results back. So it waits for the device in the middle of each batch.
+// farRows is Rows on a GPU: it downloads the rows, computes on the host, and uploads the results.
+// So it waits for the device in the middle of each batch.
 type farRows struct {
 	*Rows
 	event device.Event
 	in    []float32
-	out   [][]float32 // a slot
+	out   [][]float32 // for each slot
 }
 
 func (r *farRows) Forward(p *stage.Pass, in, out kernels.Tensor) error {

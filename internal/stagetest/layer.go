@@ -1,6 +1,6 @@
-// Package stagetest has layers for tests: they do simple arithmetic, on the host's
-// view of a CPU device's memory or with a GPU's own ops, and fail as they are told
-// to. It also has such tests run on other devices than they name, see Devices.
+// Package stagetest has layers for tests. They do simple arithmetic, in the memory of a CPU device
+// or with the ops of a GPU, and can be made to fail. The package can also make such tests run on
+// other devices than they name; see Devices.
 package stagetest
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/leat-dev/leat/stage"
 )
 
-// Layer hands on, in each row, Factor·x + Term: x is the first number of the
-// row it got, or the row's token where it is the first layer.
+// Layer is a layer whose output has Factor·x + Term in all columns of a row, where x is the first
+// number of the input row or, in the first layer, the row's token.
 type Layer struct {
 	Called         string
 	Width, Scratch int
@@ -28,11 +28,11 @@ type Layer struct {
 	LoadErr   error
 	LoadPanic any
 
-	// A batch that holds one of these tokens fails in that way. A GPU has no workers:
-	// there it is one of its kernels that fails, while the host goes on.
+	// A batch with one of these tokens, if not 0, fails in that way. A GPU has no workers:
+	// with WorkerPanicToken, a kernel fails instead.
 	FailToken, PanicToken, WorkerPanicToken, GoexitToken int32
 
-	Closed int // how often a runner of it was closed
+	Closed int // how often runners of the layer were closed
 }
 
 // Name implements stage.Layer.
@@ -59,10 +59,10 @@ func (l *Layer) Load(ctx context.Context, q kernels.Queue, c stage.Config) (stag
 
 type runner struct{ *Layer }
 
-// ErrFail is the error of a batch with a FailToken.
+// ErrFail is the error of a batch with FailToken.
 var ErrFail = errors.New("told to fail")
 
-// workers is what a CPU device's queue offers beyond the interface.
+// workers is implemented by the queues of CPU devices.
 type workers interface {
 	Parallel(parts int, j devicecpu.Job)
 }
@@ -75,11 +75,11 @@ func (panics) Do(part, _ int) {
 	}
 }
 
-// fails does as a token tells it; worker says that a worker is to panic.
+// fails fails if one of the tokens demands it. worker is true if a worker should panic instead.
 func (l *Layer) fails(tokens []int32) (worker bool, err error) {
 	for _, t := range tokens {
 		switch t {
-		case 0: // an unset token of the above
+		case 0: // means that the fields below are not set
 		case l.FailToken:
 			return false, ErrFail
 		case l.PanicToken:

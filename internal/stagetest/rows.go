@@ -9,14 +9,13 @@ import (
 	"github.com/leat-dev/leat/stage"
 )
 
-// Rows is a layer of the caller's own kind: it computes each row by itself, with
-// a Go function on the host's view of a CPU device's memory, or on what it fetches
-// from a GPU's.
+// Rows is a layer that computes each row with a Go function, in the memory of a CPU device, or on
+// rows that are downloaded from a GPU.
 type Rows struct {
 	Called string
 	Width  int
-	Row    func(out, in []float32) error // nil: out is 0
-	Batch  func(rows int) error          // if not nil, called before a batch's rows
+	Row    func(out, in []float32) error // if nil, out is set to 0
+	Batch  func(rows int) error          // if not nil, called before the rows of a batch
 	Costs  packer.Cost
 }
 
@@ -44,7 +43,7 @@ func (r rowsRunner) Forward(_ *stage.Pass, in, out kernels.Tensor) error {
 	return r.compute(view(out), view(in), in.Cols, out)
 }
 
-// compute writes rows of the shape out to y, from rows of x of so many columns.
+// compute computes a batch. y gets the rows of out, and x has the input rows of cols columns.
 func (l *Rows) compute(y, x []float32, cols int, out kernels.Tensor) error {
 	if l.Batch != nil {
 		if err := l.Batch(out.Rows); err != nil {

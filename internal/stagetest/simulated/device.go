@@ -1,7 +1,7 @@
-// Package simulated has devices whose work takes time and does little: a layer
-// occupies its device for t(n) = a + b·n for a batch of n rows, and answers what
-// can be checked. Under testing/synctest that time passes at once, so that a
-// schedule over many devices can be measured on one core, to the nanosecond.
+// Package simulated has devices and layers for tests of scheduling. A layer occupies its device
+// for t(n) = a + b·n for a batch of n rows, and computes little, but something that can be checked.
+// Under testing/synctest that time passes immediately, so that a schedule for many devices can be
+// measured on one core, to the nanosecond.
 //
 // Importing the package registers the devices as metal:0, metal:1 and so on.
 package simulated
@@ -14,7 +14,7 @@ import (
 	"github.com/leat-dev/leat/kernels"
 )
 
-// kind is one that no test binary has a backend for.
+// kind is a kind of device for which no test binary has another backend.
 const kind = device.Metal
 
 func init() {
@@ -22,18 +22,18 @@ func init() {
 	kernels.Register(arithmetic{})
 }
 
-// Name is the name of a device.
+// Name returns the name of device i.
 func Name(i int) string { return fmt.Sprintf("%v:%d", kind, i) }
 
-// Place is a device as a device list has it, with a speed: one that is given isn't
-// measured.
+// Place returns the entry of a device list for device i. It has a speed, so that the device's speed
+// is not measured.
 func Place(i int) string { return Name(i) + "@1" }
 
 type backend struct{}
 
 func (backend) Kind() device.Kind { return kind }
 
-// Discover finds nothing, so that "auto" doesn't mean simulated devices.
+// Discover returns no devices, so that "auto" doesn't include simulated ones.
 func (backend) Discover() ([]device.Info, error) {
 	return nil, device.Unavailable{Kind: kind, Reason: "simulated devices are named one by one"}
 }
@@ -54,11 +54,11 @@ func (b backend) Open(name string) (device.Device, error) {
 	return &simulated{info: infos[0], turn: make(chan struct{}, 1)}, nil
 }
 
-// simulated is a device whose buffers lie in the host's memory.
+// simulated is a device whose buffers are in the host's memory.
 type simulated struct {
 	info device.Info
 	held atomic.Int64
-	turn chan struct{} // full while a queue has the device; a mutex would hold simulated time up
+	turn chan struct{} // full while a queue has the device; not a mutex, which would stop simulated time
 }
 
 func (d *simulated) Info() device.Info { return d.info }

@@ -13,34 +13,34 @@ import (
 	"github.com/leat-dev/leat/stage"
 )
 
-// Layer is one layer of a language model that depends on all tokens before: at
-// position p it hands on
+// Layer is a layer of a language model whose output depends on all tokens before. At position p it
+// is
 //
 //	y[p] = (17·y[p−1] + 29·x[p] + 5) mod 65521
 //
-// where x is what it got, or the token where it is the first, and y[−1] is 0. It
-// keeps y in the pages that the scheduler names, and reads y[p−1] there: a page
-// that is somebody else's, or wasn't computed, shows in every token that follows.
-// The last layer's logits are 1 at y mod Vocab, else 0.
+// where x is the input or, in the first layer, the token, and y[−1] is 0. The layer keeps y in the
+// pages that the scheduler assigns, and reads y[p−1] there, so that all following tokens are wrong
+// if a page belongs to another sequence or was not computed. The last layer's logits are 1 at
+// y mod Vocab and 0 elsewhere.
 type Layer struct {
 	Called string
-	Vocab  int           // of the last layer; 0: not the last
-	Fixed  time.Duration // that a batch occupies the device for,
-	PerRow time.Duration // and each of its rows beside
+	Vocab  int           // the number of logits; 0 if it is not the last layer
+	Fixed  time.Duration // the time for which a batch occupies the device, independent of its rows
+	PerRow time.Duration // the additional time for each row
 
 	Loading func(q kernels.Queue) error // if not nil, called when it is loaded
-	Before  func(p *stage.Pass) error   // if not nil, called before it works on a batch
+	Before  func(p *stage.Pass) error   // if not nil, called at the beginning of Forward
 }
 
 const (
 	history = 17
 	input   = 29
 	step    = 5
-	prime   = 65521 // the largest below 2¹⁶: everything is exact in a float32
+	prime   = 65521 // the largest prime below 2¹⁶, so that all numbers are exact as float32s
 )
 
-// Model is n layers, of which each takes the time that times gives it, with a
-// vocabulary. Continue says what it writes.
+// Model returns a model of n layers, whose Fixed and PerRow are the results of times. Continue
+// returns the tokens that it generates.
 func Model(n, vocab int, times func(layer int) (fixed, perRow time.Duration)) []*Layer {
 	layers := make([]*Layer, n)
 	for i := range layers {
@@ -52,8 +52,8 @@ func Model(n, vocab int, times func(layer int) (fixed, perRow time.Duration)) []
 	return layers
 }
 
-// Continue returns the n tokens that a model of so many layers writes after a
-// prompt when the most likely is chosen.
+// Continue returns the n tokens that a Model of that many layers generates after a prompt with
+// greedy sampling.
 func Continue(layers, vocab int, prompt []int32, n int) (added []int32) {
 	last := make([]uint32, layers) // y of the position before
 	var x uint32

@@ -11,8 +11,7 @@ import (
 	"github.com/leat-dev/leat/kernels"
 )
 
-// arithmetic has queues with the one op that a stage itself needs: simulated layers
-// need none.
+// arithmetic is the op set. It has only ArgMax, which a stage needs; simulated layers need no ops.
 type arithmetic struct{}
 
 func (arithmetic) Kind() device.Kind { return kind }
@@ -26,7 +25,7 @@ func (arithmetic) CacheBytes(kernels.CacheSpec) (int64, error)       { return 0,
 
 func (arithmetic) WorkspaceBytes(device.Info, int, int) (int64, error) { return 0, nil }
 
-// queue does what is enqueued on the spot.
+// queue is synchronous: each operation is done when it is enqueued.
 type queue struct {
 	kernels.Queue // the ops, which are nil
 	device        *simulated
@@ -48,7 +47,7 @@ func (q *queue) Download(dst []byte, src device.Buffer, offset int64) {
 	copy(dst, src.Bytes()[offset:])
 }
 
-// ArgMax takes no simulated time. Simulated logits are numbers.
+// ArgMax takes no simulated time. The logits must not be NaN.
 func (q *queue) ArgMax(dst, x kernels.Tensor) {
 	values, best := floats(x), words[int32](dst.Buf.Bytes()[dst.Off:][:dst.Bytes()])
 	for row := range best {
@@ -76,14 +75,14 @@ func (q *queue) fail(err error) {
 	}
 }
 
-// occupy keeps the device busy.
+// occupy keeps the device busy for the duration d.
 func (q *queue) occupy(d time.Duration) {
 	if d > 0 {
 		<-time.After(d)
 	}
 }
 
-// event is done when it is recorded, since its queue does everything on the spot.
+// event is always done, because its queue is synchronous.
 type event struct {
 	mu  sync.Mutex
 	err error
@@ -101,8 +100,8 @@ func (e *event) Wait(context.Context) error {
 	return e.err
 }
 
-// Work has work done on another goroutine, as a device's workers do it, and
-// waits for it. What that goroutine panics with becomes the queue's error.
+// Work calls work on another goroutine, like a device's workers, and waits for it. A panic of that
+// goroutine becomes the queue's error.
 func Work(q kernels.Queue, work func()) {
 	ended := make(chan error)
 	go func() {

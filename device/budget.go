@@ -18,9 +18,9 @@ type Budget struct {
 
 const fractionUnit = 100 * 1_000_000 // a percentage has up to six decimals
 
-// ParseBudget parses a budget: a size, as ParseSize reads it, or a percentage of the free
+// parseBudget parses a budget: a size, as ParseSize reads it, or a percentage of the free
 // memory from 0% to 100%. Decimals of a percentage after the sixth are dropped.
-func ParseBudget(s string) (Budget, error) {
+func parseBudget(s string) (Budget, error) {
 	number, percent := strings.CutSuffix(s, "%")
 	if !percent {
 		n, err := ParseSize(s)

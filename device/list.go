@@ -170,7 +170,7 @@ func parseChoice(entry string) (Choice, *ListError) {
 		case mark == '@' && c.Speed != 0:
 			return wrong("it has two speeds")
 		case mark == '=':
-			b, err := ParseBudget(value)
+			b, err := parseBudget(value)
 			if err != nil {
 				return wrong("budget: %v", err)
 			}

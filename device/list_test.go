@@ -79,7 +79,7 @@ func TestMain(m *testing.M) {
 
 func TestParseList(t *testing.T) {
 	size := func(s string) Budget {
-		b, err := ParseBudget(s)
+		b, err := parseBudget(s)
 		require.NoError(t, err)
 		return b
 	}

@@ -103,7 +103,7 @@ func TestBudget(t *testing.T) {
 		"0.000001%":   free / 100_000_000,
 		"99.9999999%": free / 100_000_000 * 99_999_999, // digits past the sixth don't count
 	} {
-		b, err := ParseBudget(text)
+		b, err := parseBudget(text)
 		require.NoError(t, err, text)
 		require.True(t, b.Given())
 		n, err := b.Bytes(free)
@@ -114,7 +114,7 @@ func TestBudget(t *testing.T) {
 		"%": "no number", "101%": "0% to 100%", "-1%": "negative", "x%": "not a number", "x": "not a number",
 		"99999999999999999999999999999999%": "0% to 100%",
 	} {
-		b, err := ParseBudget(text)
+		b, err := parseBudget(text)
 		require.ErrorContains(t, err, want, text)
 		require.False(t, b.Given())
 	}
@@ -125,7 +125,7 @@ func TestBudget(t *testing.T) {
 	require.EqualValues(t, -1, n, "no budget is no limit")
 	require.Equal(t, "none", none.String())
 
-	half, err := ParseBudget("50%")
+	half, err := parseBudget("50%")
 	require.NoError(t, err)
 	n, err = half.Bytes(1001)
 	require.NoError(t, err)

@@ -118,18 +118,18 @@ func TestValuesLieApart(t *testing.T) {
 // A mistake in a program is an error of Layer, the first one.
 func TestMistakes(t *testing.T) {
 	for says, steps := range map[string]func(p *Program) Value{
-		"writes the layer's input":            func(p *Program) Value { p.Scale(Input, 2); return Input },
-		"no step writes the layer's output":       func(p *Program) Value { return Input },
-		"there is no activation 0":            func(p *Program) Value { v := product8(p); p.Activate(v, 0); return v },
-		"no step uses spare":                  func(p *Program) Value { p.Weight(matrix("spare", 1, 8)); return product8(p) },
-		"a product of 8 columns with w of 9":  func(p *Program) Value { return p.MatMul(Input, p.Weight(matrix("w", 8, 9)))[0] },
-		"Add of 8 and 4 columns":              func(p *Program) Value { return p.Add(Input, p.MatMul(Input, p.Weight(matrix("w", 4, 8)))[0]) },
-		"Gather is not the first step":        func(p *Program) Value { product8(p); return p.Gather() },
+		"writes the layer's input":              func(p *Program) Value { p.Scale(Input, 2); return Input },
+		"no step writes the layer's output":     func(p *Program) Value { return Input },
+		"there is no activation 0":              func(p *Program) Value { v := product8(p); p.Activate(v, 0); return v },
+		"no step uses spare":                    func(p *Program) Value { p.Weight(matrix("spare", 1, 8)); return product8(p) },
+		"a product of 8 columns with w of 9":    func(p *Program) Value { return p.MatMul(Input, p.Weight(matrix("w", 8, 9)))[0] },
+		"Add of 8 and 4 columns":                func(p *Program) Value { return p.Add(Input, p.MatMul(Input, p.Weight(matrix("w", 4, 8)))[0]) },
+		"Gather is not the first step":          func(p *Program) Value { product8(p); return p.Gather() },
 		"a norm of 1 heads with g of 4 columns": func(p *Program) Value { return p.Norm(Input, Norm{Gain: p.Weight(matrix("g", 1, 4))}) },
-		"b of 4 columns added to 8":           func(p *Program) Value { v := product8(p); p.AddBias(v, p.Weight(matrix("b", 1, 4))); return v },
-		"a rotation of 3 pairs of heads of 4": func(p *Program) Value { v := product8(p); p.RoPE(v, 4, p.Weight(matrix("f", 1, 3)), false); return v },
-		"queries of 8 columns for a cache of": func(p *Program) Value { return p.Attention(product8(p), p.Cache(3, 8), Attention{}) },
-		"keys of 8 columns and values of 8":   func(p *Program) Value { v := product8(p); p.Store(p.Cache(2, 8), v, v); return v },
+		"b of 4 columns added to 8":             func(p *Program) Value { v := product8(p); p.AddBias(v, p.Weight(matrix("b", 1, 4))); return v },
+		"a rotation of 3 pairs of heads of 4":   func(p *Program) Value { v := product8(p); p.RoPE(v, 4, p.Weight(matrix("f", 1, 3)), false); return v },
+		"queries of 8 columns for a cache of":   func(p *Program) Value { return p.Attention(product8(p), p.Cache(3, 8), Attention{}) },
+		"keys of 8 columns and values of 8":     func(p *Program) Value { v := product8(p); p.Store(p.Cache(2, 8), v, v); return v },
 		"b is a second shared matrix": func(p *Program) Value {
 			p.Shared(NewShared(matrix("a", 8, 8)))
 			return p.Embed(p.Shared(NewShared(matrix("b", 8, 8))))

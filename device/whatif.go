@@ -15,7 +15,7 @@ import (
 func WhatIf(list string) ([]Place, error) {
 	return placesOf(list, func(c Choice) ([]Place, error) {
 		if c.Name == Auto {
-			return nil, &ListError{c.Name, "the devices of an imagined machine can't be discovered: name each device"}
+			return nil, &ListError{c.Name, "there is no machine whose devices could be discovered: name each device"}
 		}
 		budget, err := c.Budget.Bytes(0)
 		if err != nil {

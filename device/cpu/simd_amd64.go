@@ -4,8 +4,8 @@ package cpu
 
 import "github.com/klauspost/cpuid/v2"
 
-// simdLevels returns the SIMD levels that the CPU supports, best first. A CPU that supports
-// a level supports all that follow it, except that avx-vnni is not part of the AVX-512 levels.
+// simdLevels returns the SIMD levels that the CPU supports, best first. A level requires all
+// that the levels after it require, except that the AVX-512 levels don't require avx-vnni.
 func simdLevels() []string {
 	levels := []string{portable}
 	for _, l := range []struct {

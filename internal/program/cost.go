@@ -58,9 +58,9 @@ func (p *Program) cost(d device.Info, config stage.Config) (packer.Cost, error) 
 	return c, nil
 }
 
-// Cost adds up what a layer takes on a device that multiplies each row by each of these
-// matrices, of which it needs no data: their bytes there, and the time to read them once
-// a batch and multiply them once a row.
+// Cost returns what a layer needs on a device if it multiplies each row by each of the matrices,
+// whose data it doesn't use: the bytes of the matrices there, and the time to read them, once for
+// each batch, and to multiply them, once for each row.
 func Cost(d device.Info, matrices ...kernels.Matrix) (packer.Cost, error) {
 	var c packer.Cost
 	sizes := kernels.SizesFor(d.Kind)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"github.com/leat-dev/leat/internal/allocated"
 )
 
 // Set opens devices by name, each once, and shares them among all who ask, in
@@ -94,6 +96,7 @@ func rent(b Backend, name string) (Device, error) {
 			process.byName = map[string]*lease{}
 		}
 		process.byName[name] = l
+		allocated.Register(name, d.Allocated)
 	}
 	l.sets++
 	return l.Device, nil
@@ -107,16 +110,6 @@ func giveBack(name string) error {
 		return nil
 	}
 	delete(process.byName, name)
+	allocated.Remove(name)
 	return l.Close()
-}
-
-// InUse returns the bytes that the process holds on the device of that name,
-// as Resolve gives it, through all sets.
-func InUse(name string) int64 {
-	process.mu.Lock()
-	defer process.mu.Unlock()
-	if l := process.byName[name]; l != nil {
-		return l.Allocated()
-	}
-	return 0
 }

@@ -12,23 +12,6 @@ import (
 	"github.com/leat-dev/leat/stage"
 )
 
-func TestASharedLinkClosesWithItsLastSender(t *testing.T) {
-	l := stage.Shared(stage.NewLink(1), 3)
-	l.Close()
-	l.Close()
-	b := stage.NewBatch(0, stage.Config{MaxRows: 1})
-	require.NoError(t, l.Send(t.Context(), b))
-	l.Close()
-	got, err := l.Recv(t.Context())
-	require.NoError(t, err)
-	assert.Same(t, b, got)
-	_, err = l.Recv(t.Context())
-	assert.ErrorIs(t, err, stage.ErrClosed)
-
-	alone := stage.NewLink(0)
-	assert.Equal(t, alone, stage.Shared(alone, 1))
-}
-
 func TestServingRoutes(t *testing.T) {
 	c := stage.Config{Pages: 5, MaxRows: 3}
 	assert.Equal(t, stage.Config{Pages: 15, MaxRows: 3}, c.Serving(3))
@@ -81,10 +64,10 @@ func TestInputFromElsewhereIsCopied(t *testing.T) {
 		_, err = pass(input, 2)
 		var at *stage.Error
 		require.ErrorAs(t, err, &at)
-		assert.ErrorContains(t, err, "a batch of 2 rows brings")
+		assert.ErrorContains(t, err, "a batch of 2 rows has")
 	}
 	_, err = pass(make([]float32, 10), 5)
-	assert.ErrorContains(t, err, "there is room for 8", "more rows than a batch may have")
+	assert.ErrorContains(t, err, "has memory for 8", "more rows than a batch may have")
 	_, err = pass(nil, 0)
 	assert.NoError(t, err)
 

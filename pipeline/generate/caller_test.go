@@ -229,6 +229,7 @@ func TestErrRequest(t *testing.T) {
 		"many stops":    {r: generate.Request{Prompt: "x", Stop: many}},
 		"long stop":     {r: generate.Request{Prompt: "x", Stop: []string{strings.Repeat("a", generate.MaxStopBytes+1)}}},
 		"many biases":   {r: generate.Request{Prompt: "x", Sampling: generate.Sampling{Bias: big}}},
+		"two samplers":  {r: generate.Request{Prompt: "x", Sampler: samples(nil), Sampling: generate.Sampling{Seed: 1}}},
 		"temperature":   {r: generate.Request{Prompt: "x", Sampling: generate.Sampling{Temperature: -1}}},
 		"top log-probs": {r: generate.Request{Prompt: "x", TopLogProbs: generate.MaxTopLogProbs + 1}},
 		"no tokens":     {r: generate.Request{Tokens: []int32{}}, model: true},
@@ -341,7 +342,7 @@ func TestTopLogProbs(t *testing.T) {
 func TestOptionsWithoutEffect(t *testing.T) {
 	for name, o := range map[string]generate.Option{
 		"WithInput": pipeline.WithInput(4), "WithAhead": pipeline.WithAhead(4), "WithIsolation": pipeline.WithIsolation(false),
-		"WithState": pipeline.WithState(stage.Config{Pages: 4}), "no option": foreign{},
+		"WithState": pipeline.WithState(stage.Config{Pages: 4}), "not an option": foreign{},
 	} {
 		_, err := generate.NewPlan(t.Context(), parse(t), o)
 		assert.ErrorContains(t, err, name)
@@ -384,7 +385,7 @@ func TestObserversThatCallTheEngine(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			refused++
-			assert.ErrorContains(t, err, "from one of its own layers or observers")
+			assert.ErrorContains(t, err, "can't wait until its own engine has ended")
 		}
 	})
 	e, err := generate.New(t.Context(), parse(t), on("cpu"), pipeline.WithObserver(watching(o)), pipeline.WithObserver(worked), pipeline.WithObserver(watching(o)))

@@ -133,7 +133,7 @@ func TestDense(t *testing.T) {
 func TestLayersThatDoNotFit(t *testing.T) {
 	_, err := pipeline.New(t.Context(), []stage.Layer{dense(t, "a", 4, 6, kernels.ReLU), dense(t, "b", 5, 2, layers.Linear)},
 		pipeline.WithInput(4), pipeline.WithDevices("cpu"))
-	require.ErrorContains(t, err, "b reads rows of 5 numbers, and a hands on rows of 6")
+	require.ErrorContains(t, err, "b reads rows of 5 numbers, and a writes rows of 6")
 }
 
 // kinds are those of the devices that tests with the devices of stagetest run on.

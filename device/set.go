@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"github.com/leat-dev/leat/internal/allocated"
 )
 
 // Set opens devices by name. A device is opened once in the whole process: if two stages
@@ -95,6 +97,7 @@ func acquire(b Backend, name string) (Device, error) {
 			process.byName = map[string]*shared{}
 		}
 		process.byName[name] = d
+		allocated.Register(name, opened.Allocated)
 	}
 	d.sets++
 	return d.Device, nil
@@ -109,16 +112,6 @@ func release(name string) error {
 		return nil
 	}
 	delete(process.byName, name)
+	allocated.Remove(name)
 	return d.Close()
-}
-
-// InUse returns the bytes that this process has allocated, through all sets, on the device
-// with that name, which must be the name in the device's Info.
-func InUse(name string) int64 {
-	process.mu.Lock()
-	defer process.mu.Unlock()
-	if d := process.byName[name]; d != nil {
-		return d.Allocated()
-	}
-	return 0
 }

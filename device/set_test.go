@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/leat-dev/leat/internal/allocated"
 )
 
 // slot is an open device of a rack.
@@ -75,5 +77,5 @@ func TestSetsShareTheProcessesDevices(t *testing.T) {
 	require.Equal(t, []string{"cuda:0"}, cudas.opened, "the second set still has it")
 	require.EqualError(t, second.Close(), "cuda:0 leaked")
 	require.Empty(t, cudas.opened)
-	require.Zero(t, InUse("cuda:0"))
+	require.Zero(t, allocated.Bytes("cuda:0"))
 }

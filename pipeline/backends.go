@@ -1,6 +1,6 @@
 package pipeline
 
-// Every pipeline can stand on cores. A program that is to run on GPUs imports package
+// Every pipeline can use the CPU. A program that uses GPUs imports package
 // backends, or one of the packages below it.
 import (
 	_ "github.com/leat-dev/leat/device/cpu"

@@ -5,48 +5,49 @@ import (
 	"sync"
 )
 
-// call is the rows of one caller while they pass through the pipeline. Its caller
-// holds a reference, and so do the queue or the gatherer, while rows are to be
-// sent, and every batch, or retry, that contains some of its rows. A call without
-// references is used again.
+// call is one call of Do, or one element of a Map, while its rows pass through the
+// pipeline. Its caller holds a reference to it. So do the queue or the gatherer while
+// there are rows to send, and every batch and every retry that holds some of its rows. A
+// call without references is used again.
 //
-// A call ends when all its rows are back, when one of its batches has failed for
-// good, or when its caller gives up. From then on the caller's memory isn't touched.
+// A call ends when all its results have arrived, when one of its batches has failed and
+// is not computed again, or when its caller gives up. After that the caller's memory is
+// neither read nor written.
 type call struct {
-	done chan struct{} // receives one value when the call ends, unless the caller gave up
+	done chan struct{} // receives one value when the call ends, unless the caller has given up
 	mu   sync.Mutex    // guards progress; held while rows are copied
 	request
 	position
 	progress
 }
 
-// request is what a call is for. It doesn't change.
+// request is the part of a call that doesn't change.
 type request struct {
 	pipeline *Pipeline
-	rows     int     // in all
-	warm     bool    // Warmup's: rows of zeros, whose results are discarded
-	live     int     // rows counted in Pipeline.live
-	stream   *stream // of Map, told when the call ends; may be nil
-	index    int     // of the stream's element
+	rows     int     // the number of rows
+	warm     bool    // the call is Warmup's: its rows are zeros, and its results are discarded
+	live     int     // how many rows it has added to Pipeline.live
+	stream   *stream // the Map that is told when the call ends; nil: none
+	index    int     // the index of the element in the stream
 }
 
-// position is where a call stands in the queue, which guards it.
+// position is a call's place in the queue, which guards it.
 type position struct {
 	before, next *call
 	waiting      bool
 }
 
-// progress is what has become of a call.
+// progress is the part of a call that changes while it passes through the pipeline.
 type progress struct {
 	x, dst     []float32
-	sent       int // rows copied to batches; written by the gatherer only
-	back       int // rows that have come back
+	sent       int // rows that have been copied to batches; used by the gatherer only
+	back       int // rows whose results have arrived
 	ended      bool
 	err        error
 	references int
 }
 
-// run passes a call through the pipeline and drops the caller's reference.
+// run passes a call through the pipeline and releases the caller's reference.
 func (p *Pipeline) run(ctx context.Context, c *call, wait bool) error {
 	if err := p.enter(ctx, c, wait); err != nil {
 		c.release()
@@ -55,8 +56,8 @@ func (p *Pipeline) run(ctx context.Context, c *call, wait bool) error {
 	return c.wait(ctx)
 }
 
-// enter queues a call. If the backlog is full it waits for room, or, where wait is
-// false, returns ErrBusy.
+// enter queues a call. If the backlog is full, it blocks, or returns ErrBusy if wait is
+// false.
 func (p *Pipeline) enter(ctx context.Context, c *call, wait bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -93,8 +94,8 @@ func (p *Pipeline) enter(ctx context.Context, c *call, wait bool) error {
 	return nil
 }
 
-// wait returns the call's error when it has ended, or gives up when ctx ends or the
-// pipeline is closed. It drops the caller's reference.
+// wait returns the call's error when the call has ended. If ctx ends or the pipeline is
+// closed first, it gives up. It releases the caller's reference.
 func (c *call) wait(ctx context.Context) error {
 	select {
 	case <-c.done:
@@ -108,8 +109,8 @@ func (c *call) wait(ctx context.Context) error {
 	return err
 }
 
-// giveUp ends the call for its caller, with err unless it has ended before, and
-// drops the caller's reference.
+// giveUp ends the call with err, unless it has ended before, and releases the caller's
+// reference. It returns the call's error.
 func (c *call) giveUp(err error) error {
 	c.mu.Lock()
 	if c.ended {
@@ -126,7 +127,7 @@ func (c *call) giveUp(err error) error {
 	return err
 }
 
-// end ends the call and tells its caller. c.mu must be held.
+// end ends the call and wakes its caller. c.mu must be held.
 func (c *call) end(err error) {
 	if c.ended {
 		return
@@ -156,7 +157,7 @@ func (c *call) send(input []float32, n int) bool {
 	return true
 }
 
-// copyRows copies n rows, from row number from on, to a batch's input. It returns
+// copyRows copies n rows, beginning with row number from, to a batch's input. It returns
 // false, and copies nothing, if the call has ended.
 func (c *call) copyRows(input []float32, from, n int) bool {
 	c.mu.Lock()
@@ -180,8 +181,8 @@ func (c *call) hasEnded() bool {
 	return c.ended
 }
 
-// receive copies the results of n rows, from row number from on, to the caller, or
-// ends the call with the error of its batch. It drops the batch's reference.
+// receive copies the results of n rows, beginning with row number from, to the caller's
+// memory, or ends the call with the error of the batch. It releases the batch's reference.
 func (c *call) receive(values []float32, from, n int, err error) {
 	c.mu.Lock()
 	switch c.back += n; {
@@ -207,7 +208,7 @@ func (c *call) retain() {
 	c.references++
 }
 
-// release drops a reference.
+// release releases a reference.
 func (c *call) release() {
 	c.mu.Lock()
 	c.references--

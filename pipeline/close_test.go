@@ -16,7 +16,7 @@ import (
 	"github.com/leat-dev/leat/stage"
 )
 
-const insideError = "from one of its own layers, observers or handlers"
+const insideError = "a layer, an observer or a handler can't wait until its own pipeline has ended"
 
 // A layer or an observer that closes its pipeline gets an error in place of a deadlock,
 // and the pipeline ends.
@@ -71,7 +71,7 @@ func TestClosingALineFromWithin(t *testing.T) {
 		layers := []stage.Layer{closes{doubling(1)[0], func() { assert.ErrorContains(t, line.Close(), insideError) }}}
 		plan, err := pipeline.NewPlan(t.Context(), layers, pipeline.WithDevices("cpu"))
 		require.NoError(t, err)
-		line, err = plan.Start(t.Context(), pipeline.Handler{Finished: func(b *stage.Batch) {
+		line, err = pipeline.OpenLine(t.Context(), plan, pipeline.Handler{Finished: func(b *stage.Batch) {
 			assert.ErrorContains(t, line.Close(), insideError)
 			line.Release(b)
 		}})

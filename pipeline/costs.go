@@ -8,19 +8,20 @@ import (
 	"strings"
 
 	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/internal/allocated"
 	"github.com/leat-dev/leat/packer"
 	"github.com/leat-dev/leat/stage"
 )
 
-// mostCosts bounds layers × places, each of which takes about 100 bytes while a
-// plan is made.
+// mostCosts limits the number of layers times the number of places. While a plan is made,
+// each such pair takes about 100 bytes.
 const mostCosts = 1 << 22
 
-// costs returns what every layer costs at every place, and what the places have, in
-// the form that the packer reads.
+// costs returns the input of the packer: the cost of every layer at every place, and the
+// budgets and memories of the places.
 func (p *Plan) costs(ctx context.Context, places []device.Place) ([]packer.Entry, []packer.Device, error) {
 	if len(p.layers) > mostCosts/len(places) {
-		return nil, nil, fmt.Errorf("%d layers can't be planned for %d devices: layers × devices may be at most %d: name fewer devices", len(p.layers), len(places), mostCosts)
+		return nil, nil, fmt.Errorf("%d layers can't be planned for %d devices: layers × devices may be at most %d; name fewer devices", len(p.layers), len(places), mostCosts)
 	}
 	copied := slices.ContainsFunc(places, func(at device.Place) bool {
 		return !at.Info.HostMemory // activations cross from one memory to another
@@ -64,9 +65,8 @@ func (p *Plan) costs(ctx context.Context, places []device.Place) ([]packer.Entry
 	return entries, devices, nil
 }
 
-// on returns what layers take on each of a place's replicas: their pages are those
-// of all routes that lead through it, their seconds those of a batch of the
-// expected size.
+// on returns the costs of layers on each replica of a place. Their state is that of all
+// routes through the replica, and their seconds are those of a batch of the expected size.
 func (p *Plan) on(ctx context.Context, each []device.Place, layers []stage.Layer) ([][]packer.Cost, error) {
 	infos := make([]device.Info, len(each))
 	for r, at := range each {
@@ -90,9 +90,9 @@ func (p *Plan) on(ctx context.Context, each []device.Place, layers []stage.Layer
 	return costs, nil
 }
 
-// together is the cost of a layer at a place with replicas: the bytes of one of
-// them, and the seconds from one batch to the next. They take the batches in turn,
-// so the slowest sets the pace; those on one device take turns there, too.
+// together returns the cost of a layer at a place with replicas: the bytes of one of them,
+// and the seconds from one batch to the next. The replicas get batches in turn, so that
+// the slowest one limits the throughput. Replicas on the same device also take turns.
 func together(each []device.Place, costs [][]packer.Cost, layer int) packer.Cost {
 	all := costs[0][layer]
 	if len(each) == 1 {
@@ -101,7 +101,7 @@ func together(each []device.Place, costs [][]packer.Cost, layer int) packer.Cost
 	slowest := -1.0
 	for r := range each {
 		c := costs[r][layer]
-		share := 0.0 // of the batches that the device sees
+		share := 0.0 // the fraction of the batches that pass through this device
 		for _, other := range each {
 			if other.Info.Name == each[r].Info.Name {
 				share += 1 / float64(len(each))
@@ -116,17 +116,18 @@ func together(each []device.Place, costs [][]packer.Cost, layer int) packer.Cost
 	return all
 }
 
-// budget is what a place may hold beside what this process's other pipelines
-// hold on its device.
+// budget returns a place's budget less what other pipelines of this process have allocated
+// on its device. A negative budget means that the list gives none.
 func (p *Plan) budget(at device.Place) int64 {
 	if at.Budget < 0 || at.Info.Imagined {
 		return at.Budget
 	}
-	return max(0, at.Budget-device.InUse(at.Info.Name))
+	return max(0, at.Budget-allocated.Bytes(at.Info.Name))
 }
 
-// memory is what a place's device holds its stages in, shared with those others that
-// have the same one. An imagined device has what its budget says.
+// memory returns the memory that a place's device allocates in. Devices with the same
+// memory get the same *packer.Memory from known. The size of an imagined device's memory
+// isn't known: its budget limits it.
 func (p *Plan) memory(known map[string]*packer.Memory, at device.Place) *packer.Memory {
 	name := at.Info.MemoryName()
 	m := known[name]
@@ -140,19 +141,20 @@ func (p *Plan) memory(known map[string]*packer.Memory, at device.Place) *packer.
 	return m
 }
 
-// seconds turns a cost into what a batch of the expected size takes at a place.
+// seconds changes the times of a cost, which are those of one row, to those of a batch of
+// the expected size at a place.
 func (p *Plan) seconds(c *packer.Cost, at device.Place) {
 	c.PerRow *= float64(p.stage.Expect)
 	if at.Speed > 0 {
-		// Given speeds are relative to each other: they replace what is known of
-		// the devices, for which each is worth its cores.
+		// Given speeds are relative to each other. They replace the number of cores,
+		// on which the cost was based.
 		speed := at.Speed / float64(max(1, len(at.Info.Cores)))
 		c.Fixed /= speed
 		c.PerRow /= speed
 	}
 }
 
-// describe sets the plan's stages.
+// describe sets p.Stages.
 func (p *Plan) describe(ctx context.Context, runs []packer.Run, places []device.Place) error {
 	c, err := p.config.stage(len(runs), p.routes)
 	if err != nil {
@@ -160,7 +162,7 @@ func (p *Plan) describe(ctx context.Context, runs []packer.Run, places []device.
 	}
 	p.stage = c
 	overheads := c.Overheads(p.layers)
-	there := map[[2]string]int64{} // the bytes that lie on a device under a shared name
+	there := map[[2]string]int64{} // bytes of shared weights that have been counted, by device and shared name
 	for i, r := range runs {
 		at := places[r.Device]
 		each := at.Each()
@@ -193,7 +195,8 @@ func (p *Plan) describe(ctx context.Context, runs []packer.Run, places []device.
 	return nil
 }
 
-// copied says that activations come to replica j of a place from another memory.
+// copied reports whether activations are copied to replica j of a place from another
+// memory.
 func (p *Plan) copied(j int, each, before []device.Place) bool {
 	own := each[j].Info
 	return slices.ContainsFunc(met(j, len(each), len(before), p.routes), func(n int) bool {
@@ -201,7 +204,7 @@ func (p *Plan) copied(j int, each, before []device.Place) bool {
 	})
 }
 
-// replica describes one replica of a run, or the only one.
+// replica describes one replica of a run of layers.
 func (p *Plan) replica(r packer.Run, at device.Place, costs []packer.Cost, overheads *stage.Overheads, copied bool, there map[[2]string]int64) (StagePlan, error) {
 	s := StagePlan{
 		Device: at.Info,
@@ -232,13 +235,13 @@ func (p *Plan) replica(r packer.Run, at device.Place, costs []packer.Cost, overh
 	return s, nil
 }
 
-// joined is a stage with what its replicas hold together.
+// joined returns a stage with the sizes of all its replicas together.
 func joined(replicas []StagePlan) StagePlan {
 	s := replicas[0]
 	s.each = replicas
 	s.Entries = slices.Clone(s.Entries)
 	var memories []string
-	budgets, rooms := true, true // all are known
+	budgets, rooms := true, true // are known for all replicas
 	s.Weights, s.State, s.Overhead, s.Budget, s.Room = 0, 0, 0, 0, 0
 	for i, r := range replicas {
 		s.Replicas = append(s.Replicas, r.Device)

@@ -5,34 +5,36 @@ import (
 	"fmt"
 )
 
-// Do takes rows through the pipeline and returns what comes out, a row for a row:
-// x is one row of Input numbers or several, one after the other, and so is the
-// result, in rows of Output numbers. It blocks until they have passed.
+// Do passes the rows in x through all layers and returns the results. x holds one or
+// more rows of [Pipeline.Input] numbers, one after the other; the result holds as many
+// rows of [Pipeline.Output] numbers, in the same order. Do blocks until they are
+// computed.
 //
-// Calls made at the same time share batches; one of more rows than a batch is
-// split over several. Where the backlog is full it blocks until there is a place.
-// When ctx ends it returns at once with ctx's error, and x isn't touched
-// afterwards. A failure in a stage is a *stage.Error, which all calls with rows in
-// that batch get and no others; a pipeline whose batches all fail answers a
-// *FailingError, a closed one ErrClosed.
+// Rows of calls made at the same time are computed in the same batches. A call with more
+// rows than a batch holds is split over several batches. If the backlog is full, Do
+// blocks until a call leaves it. If ctx ends, Do returns ctx's error at once, and x is
+// not read after that.
+//
+// If a stage fails, the error is a [*stage.Error]; see [WithIsolation] for which calls
+// get it. While all routes are failing, the error wraps a [*FailingError], and after the
+// pipeline was closed it is [ErrClosed].
 func (p *Pipeline) Do(ctx context.Context, x []float32) ([]float32, error) {
 	return p.do(ctx, x, true)
 }
 
-// TryDo is Do that doesn't wait for a place: where the backlog is full it returns
-// ErrBusy at once.
+// TryDo is Do, except that it returns ErrBusy at once if the backlog is full.
 func (p *Pipeline) TryDo(ctx context.Context, x []float32) ([]float32, error) {
 	return p.do(ctx, x, false)
 }
 
-// DoInto is Do with the result written to dst, which must have Output numbers a
-// row of x and may not overlap it. It allocates nothing in the steady state. dst
-// isn't touched after it has returned; with an error, what is in it is of no
-// meaning.
+// DoInto is Do, except that it writes the results to dst. The length of dst must be that
+// of the results, and dst must not overlap x. DoInto doesn't allocate memory once the
+// pipeline has served as many calls at the same time before. After it has returned, dst
+// is not written any more; after an error, the contents of dst are unspecified.
 func (p *Pipeline) DoInto(ctx context.Context, dst, x []float32) error {
 	rows, err := p.rows(x)
 	if err == nil && len(dst) != rows*p.out {
-		err = fmt.Errorf("room for %d numbers: %d rows of %d come out", len(dst), rows, p.out)
+		err = fmt.Errorf("dst has length %d: the results are %d rows of %d numbers", len(dst), rows, p.out)
 	}
 	if err != nil {
 		return err
@@ -66,24 +68,24 @@ func (p *Pipeline) none(ctx context.Context) error {
 	return p.Err()
 }
 
-// call makes a call that the caller holds.
+// call returns a new call, to which its caller holds a reference.
 func (p *Pipeline) call(dst, x []float32, rows int) *call {
 	c := p.queue.unused()
 	c.pipeline, c.dst, c.x, c.rows = p, dst, x, rows
 	return c
 }
 
-// mostNumbers is the largest result, in numbers, that is allocated for a caller.
+// mostNumbers limits the size of a result that is allocated for a caller.
 const mostNumbers = 1 << 40
 
-// rows returns how many rows x is.
+// rows returns the number of rows in x.
 func (p *Pipeline) rows(x []float32) (int, error) {
 	rows := len(x) / p.in
 	switch {
 	case len(x)%p.in != 0:
 		return 0, fmt.Errorf("%d numbers are not a whole number of rows of %d", len(x), p.in)
 	case rows > mostNumbers/p.out:
-		return 0, fmt.Errorf("%d rows of %d numbers would come out: send fewer at once", rows, p.out)
+		return 0, fmt.Errorf("the results would be %d rows of %d numbers: pass fewer rows at once", rows, p.out)
 	}
 	return rows, nil
 }

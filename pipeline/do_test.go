@@ -358,7 +358,7 @@ func TestDoRefusesWhatIsNotRows(t *testing.T) {
 	p := open(t, mixing(3, 2), pipeline.WithInput(3), pipeline.WithDevices("cpu"))
 	_, err := p.Do(t.Context(), make([]float32, 4))
 	assert.ErrorContains(t, err, "4 numbers are not a whole number of rows of 3")
-	assert.ErrorContains(t, p.DoInto(t.Context(), make([]float32, 3), make([]float32, 3)), "room for 3 numbers: 1 rows of 2 come out")
+	assert.ErrorContains(t, p.DoInto(t.Context(), make([]float32, 3), make([]float32, 3)), "dst has length 3: the results are 1 rows of 2 numbers")
 	y, err := p.Do(t.Context(), nil)
 	assert.NoError(t, err)
 	assert.Empty(t, y)
@@ -366,7 +366,7 @@ func TestDoRefusesWhatIsNotRows(t *testing.T) {
 	_, err = pipeline.New(t.Context(), mixing(3, 2), pipeline.WithDevices("cpu"))
 	assert.ErrorContains(t, err, "WithInput")
 	_, err = pipeline.New(t.Context(), []stage.Layer{&stagetest.Rows{Called: "nothing"}}, pipeline.WithDevices("cpu"), pipeline.WithInput(3))
-	assert.ErrorContains(t, err, "nothing, hands on rows of 0 numbers")
+	assert.ErrorContains(t, err, "nothing, returns rows of 0 numbers")
 }
 
 // In the steady state a call costs no allocation, whoever else calls.

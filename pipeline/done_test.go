@@ -19,7 +19,7 @@ type line struct {
 func startLine(ctx context.Context, plan *pipeline.Plan) (*line, error) {
 	l := &line{done: make(chan *stage.Batch, plan.InFlight()*plan.Routes())}
 	var err error
-	l.Line, err = plan.Start(ctx, pipeline.Handler{Finished: func(b *stage.Batch) { l.done <- b }})
+	l.Line, err = pipeline.OpenLine(ctx, plan, pipeline.Handler{Finished: func(b *stage.Batch) { l.done <- b }})
 	if err != nil {
 		return nil, err
 	}

@@ -70,7 +70,7 @@ func ExampleLine_Begin() {
 	// Output: 2
 }
 
-func ExampleLine_BatchRows() {
+func ExampleLine_Stats_rows() {
 	line, finished := running()
 	defer line.Close()
 	for _, rows := range []int{1, 3} {
@@ -83,7 +83,7 @@ func ExampleLine_BatchRows() {
 		}
 		line.Release(<-finished)
 	}
-	rows := line.BatchRows()
+	rows := line.Stats().Rows
 	fmt.Println(rows.Count(), rows.Sum, rows.Mean())
 	// Output: 2 4 2
 }

@@ -13,8 +13,14 @@ import (
 
 // planned is a plan of four layers for two devices.
 func planned(options ...pipeline.Option) *pipeline.Plan {
-	options = append([]pipeline.Option{pipeline.WithInput(2), pipeline.WithDevices("cpu/2")}, options...)
-	plan, err := pipeline.NewPlan(context.Background(), layers(4), options...)
+	return planOf(append([]pipeline.Option{pipeline.WithDevices("cpu/2")}, options...)...)
+}
+
+// imagined plans for the devices of another machine.
+func imagined(list string) *pipeline.Plan { return planOf(pipeline.WithImagined(list)) }
+
+func planOf(options ...pipeline.Option) *pipeline.Plan {
+	plan, err := pipeline.NewPlan(context.Background(), layers(4), append(options, pipeline.WithInput(2))...)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -72,10 +78,10 @@ func ExamplePlan_With() {
 	// Output: true
 }
 
-func ExamplePlan_Start() {
+func ExampleOpenLine() {
 	// A line takes batches, as package generate forms them.
 	finished := make(chan *stage.Batch, 2) // as many as may be in flight: the handler must not block
-	line, err := planned().Start(context.Background(), pipeline.Handler{
+	line, err := pipeline.OpenLine(context.Background(), planned(), pipeline.Handler{
 		Finished: func(b *stage.Batch) { finished <- b },
 	})
 	if err != nil {
@@ -106,7 +112,7 @@ func runningLayers(layers []stage.Layer, options ...pipeline.Option) (*pipeline.
 		log.Fatal(err)
 	}
 	finished := make(chan *stage.Batch, plan.InFlight()*plan.Routes())
-	line, err := plan.Start(context.Background(), pipeline.Handler{
+	line, err := pipeline.OpenLine(context.Background(), plan, pipeline.Handler{
 		Finished: func(b *stage.Batch) { finished <- b },
 	})
 	if err != nil {
@@ -137,7 +143,7 @@ func ExampleHandler() {
 	var line *pipeline.Line
 	left := 3
 	done := make(chan struct{})
-	line, err := planned().Start(context.Background(), pipeline.Handler{
+	line, err := pipeline.OpenLine(context.Background(), planned(), pipeline.Handler{
 		Finished: func(b *stage.Batch) {
 			fmt.Println(b.Tag, b.Err())
 			line.Release(b)
@@ -174,7 +180,7 @@ func ExampleLine_Release() {
 	line, _ := running()
 	defer line.Close()
 	b := <-line.Free()
-	line.Release(b) // never sent
+	line.Release(b) // it was not sent
 	fmt.Println(len(line.Free()))
 	// Output: 2
 }
@@ -189,7 +195,7 @@ func ExampleLine_Plan() {
 func ExampleLine_Stats() {
 	line, _ := running()
 	defer line.Close()
-	for _, s := range line.Stats() {
+	for _, s := range line.Stats().Stages {
 		fmt.Println(s.Layers, s.Batches)
 	}
 	// Output:

@@ -1,21 +1,17 @@
 package pipeline_test
 
-import (
-	"fmt"
-
-	"github.com/leat-dev/leat/pipeline"
-)
+import "fmt"
 
 // Two devices share the first run: each has all of it, and takes every other
 // batch.
 func ExamplePlan_Routes() {
-	plan := planned(pipeline.WithImagined("cuda:0|cuda:1,cuda:2"))
+	plan := imagined("cuda:0|cuda:1,cuda:2")
 	fmt.Println(plan.Routes(), "routes,", plan.InFlight(), "batches in flight on each")
 	// Output: 2 routes, 2 batches in flight on each
 }
 
 func ExampleStagePlan_Devices() {
-	plan := planned(pipeline.WithImagined("cuda:0|cuda:1,cuda:2"))
+	plan := imagined("cuda:0|cuda:1,cuda:2")
 	for _, s := range plan.Stages {
 		fmt.Println(s.Devices())
 	}
@@ -25,7 +21,7 @@ func ExampleStagePlan_Devices() {
 }
 
 func ExampleStagePlan_Each() {
-	plan := planned(pipeline.WithImagined("cuda:0=24GiB|cuda:1=16GiB"))
+	plan := imagined("cuda:0=24GiB|cuda:1=16GiB")
 	for _, replica := range plan.Stages[0].Each() {
 		fmt.Println(replica.Device.Name, replica.Layers, replica.Budget>>30, "GiB")
 	}

@@ -128,7 +128,7 @@ func ExampleLine_Probe() {
 }
 
 func ExampleStagePlan_On() {
-	s := planned(pipeline.WithImagined("cpu:0|cpu:1")).Stages[0]
+	s := imagined("cpu:0|cpu:1").Stages[0]
 	for route := range 2 {
 		fmt.Println(s.On(route).Device.Name)
 	}

@@ -5,17 +5,20 @@ import (
 	"fmt"
 )
 
-// ErrFailing is what every *FailingError is.
+// ErrFailing is wrapped by every [*FailingError], for use with errors.Is.
 var ErrFailing = errors.New("pipeline failing")
 
-// FailingError says that batches by a route all fail: as many as WithFailureLimit
-// allows, one after the other, and then one row that was sent to see whether it is
-// the requests. A pipeline all of whose routes are failing takes no calls. Such a
-// row is sent again after a second, and after twice that time whenever it fails, up
-// to a minute; when it passes, the route works again.
+// FailingError is why a route is failing. A route begins to fail when as many batches in
+// a row have failed on it as [WithFailureLimit] allows, and then a probe has failed too.
+// The probe is a batch with one row that the layers can compute, so that its failure is
+// not due to the callers' rows.
+//
+// The probe is repeated after a second, and after each further failure the pause is
+// doubled, up to a minute. When a probe succeeds, the route is used again. While all
+// routes are failing, the pipeline accepts no calls.
 type FailingError struct {
-	Batches int   // that failed, one after the other
-	Err     error // that of the last one, a *stage.Error
+	Batches int   // how many batches have failed in a row
+	Err     error // the error of the last one, a *stage.Error
 }
 
 // Error implements error.

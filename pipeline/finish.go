@@ -8,8 +8,8 @@ import (
 	"github.com/leat-dev/leat/stage"
 )
 
-// exit is the link behind a last stage whose device works on the host: whoever
-// sends a batch there finishes it, with no goroutine in between.
+// exit is the link out of a last stage whose device is not asynchronous. Sending a batch
+// to it finishes the batch on the sender's goroutine, so that no other one has to wake.
 type exit struct{ line *Line }
 
 func (e exit) Send(ctx context.Context, b *stage.Batch) error {
@@ -26,8 +26,8 @@ func (exit) Recv(context.Context) (*stage.Batch, error) { return nil, stage.ErrC
 func (exit) Len() int                                   { return 0 }
 func (exit) Close()                                     {}
 
-// finishAll finishes the batches that come out of a last stage, until the stage closes
-// the link.
+// finishAll finishes the batches that the last stage sends to a link, until the stage
+// closes it.
 func (l *Line) finishAll(ctx context.Context, end stage.Link) {
 	defer l.inside.Enter()()
 	returned := false
@@ -42,9 +42,10 @@ func (l *Line) finishAll(ctx context.Context, end stage.Link) {
 	returned = true
 }
 
-// mustReturn is deferred by a goroutine that calls its user's code and that others wait
-// for. Where that code ends the goroutine, by runtime.Goexit, there is nobody to answer
-// those who wait, so it is a panic. A panic of that code goes on.
+// mustReturn is deferred by goroutines that call user code and that other goroutines
+// wait for. If the user code ends the goroutine with runtime.Goexit, the others would
+// wait forever, and so mustReturn panics. It repeats a panic of the user code. user
+// names that code in the message; *returned says that it has returned normally.
 func mustReturn(returned *bool, user string) {
 	if *returned {
 		return
@@ -55,11 +56,11 @@ func mustReturn(returned *bool, user string) {
 	panic("pipeline: " + user + " called runtime.Goexit")
 }
 
-// finish waits for the work on a batch that has left the last stage, judges its
-// route by it, and hands it to the line's user.
+// finish waits until the devices have finished a batch that has left the last stage,
+// updates the health of its route, and passes the batch to the handler.
 func (l *Line) finish(ctx context.Context, b *stage.Batch) {
 	err := b.Wait(ctx)
-	if err != nil && !errors.Is(err, stage.ErrClosed) { // the batch carries it
+	if err != nil && !errors.Is(err, stage.ErrClosed) { // the handler gets it with the batch
 		l.log.Warn("batch failed", "rows", len(b.Header.Tokens), "error", err)
 	}
 	l.traffic.Leave()
@@ -71,12 +72,12 @@ func (l *Line) finish(ctx context.Context, b *stage.Batch) {
 	}
 }
 
-// entry is the link into a replica of the first stage. It says when there is room
-// again that somebody looked for.
+// entry is the link into a replica of the first stage. After a TrySend has found it full,
+// it calls room as soon as the stage has received a batch.
 type entry struct {
 	stage.Link
 	room   func(route int) // may be nil
-	looked atomic.Int64    // the route on which somebody found no room, from 1; 0: nobody did
+	looked atomic.Int64    // 1 + the route of a TrySend that found the link full; 0: there was none
 }
 
 func (e *entry) TrySend(b *stage.Batch) bool {
@@ -86,7 +87,7 @@ func (e *entry) TrySend(b *stage.Batch) bool {
 	if e.room == nil {
 		return false
 	}
-	// A batch may be taken before the look is noted: so look again.
+	// The stage may have received a batch before looked was set: so try again.
 	e.looked.Store(int64(b.Route) + 1)
 	return e.Link.TrySend(b)
 }

@@ -8,30 +8,31 @@ import (
 	"github.com/leat-dev/leat/stage"
 )
 
-// gatherer is the goroutine of a pipeline that forms batches from the rows of
-// waiting calls. It ends when the queue is closed and all batches are back.
+// gatherer is the state of the goroutine that forms a pipeline's batches from the rows of
+// waiting calls. It ends when the queue is closed and empty and all batches are free.
 type gatherer struct {
 	*Pipeline
-	call  *call       // the call whose rows come next; nil: the queue's first
-	timer *time.Timer // runs while a batch may wait for more rows
-	late  bool        // the batch has waited as long as it may
+	call  *call       // the call whose rows are sent next; nil: the first one in the queue
+	timer *time.Timer // runs while a batch waits for more rows
+	late  bool        // the current batch has waited for as long as it may
 }
 
-// leastPiece is the fewest rows into which a call is cut so that stages work on
-// several of its pieces at the same time. A smaller batch takes hardly less time.
+// leastPiece is the smallest number of rows into which a call is split so that several
+// stages compute parts of it at the same time. A smaller batch would take hardly less
+// time than one of this size.
 const leastPiece = 16
 
-// flight is the Tag of a batch: the pieces of calls that the batch contains, in the
-// order of its rows. A probe has none, since its row is the gatherer's own.
+// flight is the Tag of a batch: the parts of calls that the batch holds, in the order of
+// its rows. A probe holds none, because its row belongs to no call.
 type flight struct{ pieces []piece }
 
-// piece is n rows of a call, from row number from on.
+// piece is a part of a call: n rows, the first of which is row number from.
 type piece struct {
 	call    *call
 	from, n int
 }
 
-// gather is what the gatherer does from beginning to end.
+// gather is the gatherer's goroutine.
 func (p *Pipeline) gather() {
 	defer p.line.inside.Enter()()
 	returned := false
@@ -41,10 +42,11 @@ func (p *Pipeline) gather() {
 	inFlight := make([]*stage.Batch, p.line.plan.stage.InFlight)
 	for {
 		for g.await() {
-			// Rows gather in the queue until a batch is free.
+			// More rows are queued until a batch is free.
 			g.send(<-p.line.Free())
 		}
-		// All batches come back. Those that failed may leave rows to be tried again.
+		// Wait until all batches are free. Rows of those that failed may have to be
+		// computed again.
 		for i := range inFlight {
 			inFlight[i] = <-p.line.Free()
 		}
@@ -60,8 +62,8 @@ func (p *Pipeline) gather() {
 	returned = true
 }
 
-// await returns true when a batch is needed: for a call, for a retry, or to probe a
-// route. It returns false when the queue is closed and empty.
+// await blocks until a batch is needed for a call, for a retry, or for a probe, and then
+// returns true. It returns false when the queue is closed and empty.
 func (g *gatherer) await() bool {
 	for {
 		open := true
@@ -80,7 +82,7 @@ func (g *gatherer) await() bool {
 			<-g.queue.wake
 		case !again && g.refused():
 		case g.line.WorkingRoutes() == 0 && g.line.Err() == nil:
-			<-g.queue.wake // the outcome of a probe, which says whether to go on
+			<-g.queue.wake // wait until a probe has shown whether a route works
 		default:
 			if g.late = g.maxWait == 0; !g.late {
 				g.timer.Reset(g.maxWait)
@@ -90,8 +92,8 @@ func (g *gatherer) await() bool {
 	}
 }
 
-// retrying reports whether there are rows to be tried again. It ends the calls of
-// those that have no chance.
+// retrying reports whether there are rows to be computed again. If the pipeline is failing
+// or closed, it ends their calls instead.
 func (g *gatherer) retrying() bool {
 	if g.retries.empty() {
 		return false
@@ -103,6 +105,7 @@ func (g *gatherer) retrying() bool {
 	return true
 }
 
+// isAborted reports whether Close was called.
 func (g *gatherer) isAborted() bool {
 	select {
 	case <-g.aborted:
@@ -112,7 +115,8 @@ func (g *gatherer) isAborted() bool {
 	}
 }
 
-// refused fails the call and returns true if the call has no chance.
+// refused ends the current call with an error, and returns true, if the pipeline is
+// failing or closed.
 func (g *gatherer) refused() bool {
 	err := g.line.Err()
 	if g.call.warm {
@@ -128,7 +132,7 @@ func (g *gatherer) refused() bool {
 	return err != nil
 }
 
-// drop gives up the call at hand, all of whose rows were sent, or which has ended.
+// drop releases the current call, whose rows have all been sent or which has ended.
 func (g *gatherer) drop() {
 	g.call.release()
 	g.call = nil
@@ -154,7 +158,7 @@ func (g *gatherer) send(b *stage.Batch) {
 			rows = g.fill(b, f)
 		}
 	}
-	if rows == 0 { // the callers have given up, or the route works again
+	if rows == 0 { // the calls have ended, or the route works again
 		g.line.Release(b)
 		return
 	}
@@ -163,13 +167,13 @@ func (g *gatherer) send(b *stage.Batch) {
 	}
 	g.counts.batches.Add(1)
 	if err := g.line.Submit(context.Background(), b); err != nil {
-		g.finished(b, err) // never: the line is closed after the gatherer's end
+		g.finished(b, err) // can't happen: the line is closed after the gatherer has ended
 	}
 }
 
-// finished hands the outcome of a batch to the calls that have rows in it, or queues
-// these rows to be tried again, and releases the batch. It is the line's handler for
-// batches that were submitted.
+// finished copies the results of a batch to the calls with rows in it, or passes them its
+// error, or queues the rows to be computed again. Then it releases the batch. It is the
+// line's Handler.Finished.
 func (p *Pipeline) finished(b *stage.Batch, err error) {
 	p.line.Begin(b)
 	f := b.Tag.(*flight)
@@ -196,9 +200,9 @@ func (p *Pipeline) finished(b *stage.Batch, err error) {
 	p.line.Release(b)
 }
 
-// fill copies rows of calls to the batch and returns how many it has copied. A call
-// with rows in the batch before lets all those go first that wait, so that a call of
-// many rows delays each other one by one batch.
+// fill copies rows of calls to the batch and returns how many it has copied. If the
+// current call had rows in an earlier batch, all waiting calls go first, so that a call
+// with many rows delays each other call by one batch at most.
 func (g *gatherer) fill(b *stage.Batch, f *flight) (rows int) {
 	if g.call != nil && g.call.sent > 0 {
 		g.call = g.queue.rotate(g.call)
@@ -222,11 +226,11 @@ func (g *gatherer) fill(b *stage.Batch, f *flight) (rows int) {
 	return rows
 }
 
-// target returns about how many rows a batch gets. If batches may wait for rows, it
-// is as many as a batch holds; else the rows there are, divided by the number of
-// stages, so that batches of equal size keep all stages at work. If the first batch
-// took all rows, those that wait for its results would come back all at once, and
-// one stage after the other would have the only batch.
+// target returns about how many rows to put into a batch. If batches may wait for more
+// rows, it is as many as a batch holds. Otherwise it is the number of unfinished rows
+// divided by the number of stages, so that batches of equal size keep all stages busy. If
+// the first batch took all rows, their callers would all wait for it and then call again
+// at the same time, and there would never be more than one batch in flight.
 func (g *gatherer) target() int {
 	if g.maxWait > 0 {
 		return g.maxRows
@@ -235,8 +239,8 @@ func (g *gatherer) target() int {
 	return min(g.maxRows, max(1, (live+g.parts-1)/g.parts))
 }
 
-// more reports whether there is a call with rows to send. If wait is set and the
-// batch may wait, more waits for one.
+// more reports whether there is a call with rows to send. If wait is true and the batch
+// may wait for more rows, more waits for such a call.
 func (g *gatherer) more(wait bool) bool {
 	for g.call == nil || g.refused() {
 		var open bool

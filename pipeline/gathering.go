@@ -1,40 +1,52 @@
 package pipeline
 
 import (
-	"errors"
+	"fmt"
 	"time"
-
-	"github.com/leat-dev/leat/stage"
 )
 
-// EngineOption marks an Option as one of those that an engine of package generate can
-// be made with, too. It does nothing.
-func (Option) EngineOption() {}
-
 // Gathering is what the options say about how rows are gathered into batches. A
-// [Pipeline] does so itself. Package generate, which forms the batches of a [Line] in
-// its own way, follows it too.
+// [Pipeline] gathers rows itself. A user of a [Line], such as package generate, gathers
+// them in its own way and applies these settings.
 type Gathering struct {
 	MaxWait time.Duration // see WithMaxWait
 	Backlog int           // see WithBacklog
 }
 
-// Gathering returns what the options of the survey say about gathering, for a caller
-// that forms the batches of a Line itself. It returns an error if one of the options
-// has an effect in a Pipeline only: WithInput, WithAhead,
-// WithIsolation and WithState.
+// Gathering returns the settings for a caller that will form the batches of a [Line]
+// itself and applies them. It returns an error if one of the options has an effect only
+// in a Pipeline: WithInput, WithAhead or WithIsolation.
 func (s *Site) Gathering() (Gathering, error) {
-	c := &s.config
-	var err error
-	switch {
-	case c.Input != 0:
-		err = errors.New("pipeline.WithInput has no effect here: the first layer reads the header of a batch")
-	case c.Ahead != 0:
-		err = errors.New("pipeline.WithAhead has no effect here: it is for Pipeline.Map")
-	case !c.Isolate:
-		err = errors.New("pipeline.WithIsolation has no effect here: a batch that failed is not tried again")
-	case c.State != stage.Config{}:
-		err = errors.New("pipeline.WithState has no effect here: the state is chosen when the layers are placed")
+	s.gathering.Store(true)
+	g := Gathering{MaxWait: s.config.maxWait, Backlog: s.config.backlog}
+	for _, of := range [...]struct{ option, why string }{
+		{"WithInput", "the first layer reads the header of a batch"},
+		{"WithAhead", "it is for Pipeline.Map"},
+		{"WithIsolation", "a batch that failed is not computed again"},
+	} {
+		if s.config.has(of.option) {
+			return g, noEffect(of.option, of.why)
+		}
 	}
-	return Gathering{MaxWait: c.MaxWait, Backlog: c.Backlog}, err
+	return g, nil
+}
+
+// checkLine returns an error if one of the options has no effect on a line whose user
+// forms the batches.
+func (p *Plan) checkLine() error {
+	for _, option := range [...]string{"WithAhead", "WithIsolation"} {
+		if p.config.has(option) {
+			return noEffect(option, "it is for a Pipeline")
+		}
+	}
+	for _, option := range [...]string{"WithMaxWait", "WithBacklog"} {
+		if p.config.has(option) && !p.site.gathering.Load() {
+			return noEffect(option, "whoever forms the batches of a Line gets it from Site.Gathering")
+		}
+	}
+	return nil
+}
+
+func noEffect(option, why string) error {
+	return fmt.Errorf("pipeline.%s has no effect here: %s", option, why)
 }

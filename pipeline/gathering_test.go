@@ -39,7 +39,6 @@ func TestGatheringRefusesOptionsWithoutEffect(t *testing.T) {
 		"WithInput":     pipeline.WithInput(3),
 		"WithAhead":     pipeline.WithAhead(3),
 		"WithIsolation": pipeline.WithIsolation(false),
-		"WithState":     pipeline.WithState(stage.Config{Pages: 3}),
 	} {
 		site, err := pipeline.Survey(t.Context(), layers(2), pipeline.WithDevices("cpu"), option)
 		require.NoError(t, err)
@@ -89,7 +88,7 @@ func ExampleLine_Inside() {
 	}
 	finished := make(chan bool, 1)
 	var line *pipeline.Line
-	line, err = plan.Start(context.Background(), pipeline.Handler{Finished: func(b *stage.Batch) { finished <- line.Inside() }})
+	line, err = pipeline.OpenLine(context.Background(), plan, pipeline.Handler{Finished: func(b *stage.Batch) { finished <- line.Inside() }})
 	if err != nil {
 		log.Fatal(err)
 	}

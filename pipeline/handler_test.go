@@ -23,7 +23,7 @@ import (
 func TestALineNeedsAHandler(t *testing.T) {
 	plan, err := pipeline.NewPlan(t.Context(), doubling(1), pipeline.WithDevices("cpu"))
 	require.NoError(t, err)
-	_, err = plan.Start(t.Context(), pipeline.Handler{})
+	_, err = pipeline.OpenLine(t.Context(), plan, pipeline.Handler{})
 	assert.ErrorContains(t, err, "Handler")
 }
 
@@ -53,7 +53,7 @@ func TestAHandlerSendsTheNextBatch(t *testing.T) {
 					line.Release(b)
 				}
 			}
-			line, err = plan.Start(t.Context(), pipeline.Handler{Finished: func(b *stage.Batch) {
+			line, err = pipeline.OpenLine(t.Context(), plan, pipeline.Handler{Finished: func(b *stage.Batch) {
 				assert.NoError(t, b.Err())
 				if finished.Add(1) == 500 {
 					close(closing)
@@ -100,7 +100,7 @@ func TestRoomIsAnnounced(t *testing.T) {
 		var waiting []*stage.Batch
 		var mu sync.Mutex
 		rooms := 0
-		line, err = plan.Start(t.Context(), pipeline.Handler{
+		line, err = pipeline.OpenLine(t.Context(), plan, pipeline.Handler{
 			Finished: func(b *stage.Batch) { line.Release(b) },
 			Room: func(route int) {
 				mu.Lock()
@@ -139,7 +139,7 @@ func TestRoomIsAnnounced(t *testing.T) {
 		}
 		assert.Len(t, line.Free(), 5)
 		require.NoError(t, line.Close())
-		assert.EqualValues(t, 5, line.BatchRows().Count(), "a batch that found no room at first counts once")
+		assert.EqualValues(t, 5, line.Stats().Rows.Count(), "a batch that found no room at first counts once")
 	})
 }
 
@@ -169,7 +169,7 @@ func TestAHandlerThatPanics(t *testing.T) {
 			}
 			plan, err := pipeline.NewPlan(t.Context(), doubling(1), pipeline.WithDevices("cpu"))
 			require.NoError(t, err)
-			line, err := plan.Start(t.Context(), pipeline.Handler{Finished: func(*stage.Batch) { fault() }})
+			line, err := pipeline.OpenLine(t.Context(), plan, pipeline.Handler{Finished: func(*stage.Batch) { fault() }})
 			require.NoError(t, err)
 			b := <-line.Free()
 			b.Header.Append(1, 0, 0, true)

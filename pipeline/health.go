@@ -10,34 +10,34 @@ import (
 	"github.com/leat-dev/leat/stage"
 )
 
-// routes is the health of a line's routes, and the choice among them. Each route has
-// a circuit breaker:
+// routes tracks the health of a line's routes and chooses among them. Each route has a
+// circuit breaker, whose phases change as follows:
 //
-//	working ── as many failures in a row as the limit ──→ due for a probe
-//	due     ── the line's user sends one row of its own ──→ probing
-//	probing ── the probe passes: it was the requests ──→ working
-//	probing ── the probe fails: it is the route ──→ paused
-//	paused  ── the pause is over ──→ due
+//	working ── as many batches in a row fail as the limit says ──→ due
+//	due     ── the line's user sends a probe ──→ probing
+//	probing ── the probe succeeds: the requests were to blame ──→ working
+//	probing ── the probe fails: the route is to blame ──→ paused
+//	paused  ── the pause ends ──→ due
 //
-// A route is failing from a failed probe until a batch passes. Each failed probe
-// doubles the pause. A batch that passes in any state makes the route work.
+// A route is called failing from the first probe that fails until a batch succeeds. Each
+// failed probe doubles the pause. If a batch succeeds in any phase, the route works again.
 //
-// Below the limit a route rests after a failure, where another one works: for as
-// many batches as there are in flight, and twice as many after each further
-// failure. Otherwise a replica that is broken, which fails at once, would always be
-// the one with the fewest batches in flight.
+// A route that works but has just failed is avoided while another one works: for as many
+// picks as batches may be in flight, and for twice as many after each further failure.
+// Otherwise a broken replica, which fails its batches at once, would always be the one
+// with the fewest batches in flight, and would get most of them.
 type routes struct {
-	limit   int // failures in a row; 0: any number
-	rest    int // batches that a route rests for after its first failure
+	limit   int // how many batches in a row may fail; 0: any number
+	rest    int // for how many picks a route is avoided after its first failure
 	log     *slog.Logger
 	changed func(route int) // may be nil
 
-	works atomic.Int32             // routes that work
-	err   atomic.Pointer[allError] // why none works and all are failing; nil while one isn't
+	works atomic.Int32             // how many routes work
+	err   atomic.Pointer[allError] // the errors of all routes; nil unless all are failing
 
 	mu     sync.Mutex
 	each   []route
-	probes []int // by slot: the route that the batch probes, from 1; 0: it is no probe
+	probes []int // by slot: 1 + the route that the batch probes; 0: the batch is no probe
 	last   int   // the route that was picked last
 	timing sync.WaitGroup
 	closed bool
@@ -48,14 +48,15 @@ type allError struct{ error }
 // route is the health of one route.
 type route struct {
 	phase    phase
-	batches  int // in flight
-	failures int // since a batch passed
-	rests    int // for so many batches more
-	failing  *FailingError
-	pause    time.Duration // the latest
+	batches  int           // in flight
+	failures int           // since a batch has succeeded
+	rests    int           // for how many picks the route is avoided
+	failing  *FailingError // nil: the route isn't failing
+	pause    time.Duration // the latest one
 	timer    *time.Timer   // runs while the route is paused
 }
 
+// phase is the state of a route's circuit breaker.
 type phase int
 
 const (
@@ -65,19 +66,19 @@ const (
 	paused
 )
 
-// A route that fails a probe is probed again after leastPause, and after each
-// further failure after twice the pause before, up to mostPause.
+// After a failed probe, a route is paused for leastPause, and after each further one for
+// twice as long as before, up to mostPause.
 const (
 	leastPause = time.Second
 	mostPause  = time.Minute
 )
 
-// mostDoubled is how often a route's rest is doubled.
+// mostDoubled is how many times a route's rest is doubled at most.
 const mostDoubled = 10
 
 func newRoutes(p *Plan, log *slog.Logger, changed func(int)) *routes {
 	r := &routes{
-		limit:   p.config.FailureLimit,
+		limit:   p.config.failureLimit,
 		rest:    p.stage.InFlight,
 		log:     log,
 		changed: changed,
@@ -89,22 +90,22 @@ func newRoutes(p *Plan, log *slog.Logger, changed func(int)) *routes {
 	return r
 }
 
-// sent counts a batch that goes by a route.
+// sent counts a batch that is sent on a route.
 func (r *routes) sent(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.each[n].batches++
 }
 
-// unsent takes that back.
+// unsent undoes sent.
 func (r *routes) unsent(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.each[n].batches--
 }
 
-// finished judges a batch's route by the batch's error, and reports whether the
-// route's health has changed.
+// finished updates the health of a batch's route, given the batch's error or nil. It
+// reports whether the health has changed.
 func (r *routes) finished(b *stage.Batch, err error) (changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -134,7 +135,7 @@ func (r *routes) finished(b *stage.Batch, err error) (changed bool) {
 	return false
 }
 
-// recover makes a route work that did not.
+// recover makes a route work again.
 func (r *routes) recover(n int) {
 	at := &r.each[n]
 	if at.phase == paused && at.timer.Stop() {
@@ -149,7 +150,7 @@ func (r *routes) recover(n int) {
 	}
 }
 
-// down makes a route failing whose probe failed with err.
+// down makes a route failing, after its probe has failed with err.
 func (r *routes) down(n int, err error) {
 	at := &r.each[n]
 	at.phase = paused
@@ -194,7 +195,7 @@ func (r *routes) resume(n int) bool {
 	return true
 }
 
-// names says which route it is, where there are several.
+// names returns the attributes that name a route in the log; none if there is one route.
 func (r *routes) names(n int) []any {
 	if len(r.each) == 1 {
 		return nil
@@ -202,8 +203,8 @@ func (r *routes) names(n int) []any {
 	return []any{"route", n}
 }
 
-// release forgets that a batch was to probe a route. It reports whether the probe
-// is due again because the batch was never finished.
+// release ends the role of a batch as a probe. If the batch was not sent, the probe is
+// due again: then release returns the route, and abandoned is true.
 func (r *routes) release(b *stage.Batch) (n int, abandoned bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -219,7 +220,7 @@ func (r *routes) release(b *stage.Batch) (n int, abandoned bool) {
 	return n, true
 }
 
-// close ends the pauses: when it returns, nothing is called any more.
+// close stops all timers. After it has returned, changed is not called any more.
 func (r *routes) close() {
 	r.mu.Lock()
 	r.closed = true
@@ -232,9 +233,9 @@ func (r *routes) close() {
 	r.timing.Wait()
 }
 
-// pick returns the route for the next batch: of those that work, one that does not
-// rest, or rests least; of these, the one with the fewest batches in flight; of
-// these, the next in turn. Where none works, it is one that isn't failing, or any.
+// pick returns the route for the next batch: one that works, if there is any, or else one
+// that isn't failing. Among several it prefers one that isn't avoided, or is avoided for
+// the shortest time, then one with the fewest batches in flight, then the next in turn.
 func (r *routes) pick() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -252,6 +253,7 @@ func (r *routes) pick() int {
 	return best
 }
 
+// before reports whether pick prefers route a to route b.
 func (a *route) before(b *route) bool {
 	switch {
 	case (a.phase == working) != (b.phase == working):
@@ -264,18 +266,17 @@ func (a *route) before(b *route) bool {
 	return a.batches < b.batches
 }
 
-// Working reports whether batches should be sent by a route. It is false from when
-// the route is under suspicion, because as many batches as WithFailureLimit allows
-// failed one after the other, until a batch passes there. A line does send what is
-// submitted all the same.
+// Working reports whether a route works. It doesn't after as many batches in a row have
+// failed on it as [WithFailureLimit] allows, until a batch succeeds there. A user should
+// not submit batches other than probes on such a route; the line sends them if it does.
 func (l *Line) Working(route int) bool {
 	l.routes.mu.Lock()
 	defer l.routes.mu.Unlock()
 	return l.routes.each[route].phase == working
 }
 
-// RouteErr returns why a route is failing, a *FailingError, or nil: it works, or a
-// probe has yet to show whether it does.
+// RouteErr returns a [*FailingError] if a route is failing, and nil otherwise. It returns
+// nil also for a route that doesn't work, as long as no probe has failed on it.
 func (l *Line) RouteErr(route int) error {
 	l.routes.mu.Lock()
 	defer l.routes.mu.Unlock()
@@ -285,8 +286,8 @@ func (l *Line) RouteErr(route int) error {
 	return nil
 }
 
-// Err returns nil while some route is not failing, else an error that wraps the
-// *FailingError of each.
+// Err returns nil unless all routes are failing. If they are, it returns an error that
+// wraps the [*FailingError] of each.
 func (l *Line) Err() error {
 	if all := l.routes.err.Load(); all != nil {
 		return all.error
@@ -294,25 +295,25 @@ func (l *Line) Err() error {
 	return nil
 }
 
-// WorkingRoutes returns how many routes work.
+// WorkingRoutes returns the number of routes that work.
 func (l *Line) WorkingRoutes() int { return int(l.routes.works.Load()) }
 
-// Pick returns the route that a batch should take whose rows may go by any: of those
-// that work, the one with the fewest batches in flight, leaving out for a while
-// those on which a batch failed. Where none works it returns one all the same.
+// Pick returns the best route for a batch that may take any: the working route with the
+// fewest batches in flight. After a failure on a route, Pick avoids it for a while if
+// another one works. If no route works, Pick returns one that doesn't.
 func (l *Line) Pick() int { return l.routes.pick() }
 
-// Steer has a batch go by a route: it sets Route, and Input to the memory of the
-// first stage's replica on that route, where it is read without a copy.
+// Steer makes a batch take a route. It sets the batch's Route, and sets its Input to
+// memory from which the first stage on that route reads without copying. Call it before
+// writing rows to Input.
 func (l *Line) Steer(b *stage.Batch, route int) {
 	first := l.stages[0]
 	b.Route, b.Input = route, first[stage.Replicas(len(first)).For(route)].Input(b.Slot)
 }
 
-// Due reports whether a route is due for a probe: a batch with one row of the line's
-// user, of which it knows that it can be computed. A route becomes due when it comes
-// under suspicion, and while it is failing again and again, after a pause that grows
-// from a second to a minute.
+// Due reports whether a route is due for a probe: a batch with one row that the layers can
+// compute, which the user provides. A route becomes due when it stops working. While it
+// is failing, it becomes due again after each pause; see [FailingError].
 func (l *Line) Due(route int) bool {
 	if l.WorkingRoutes() == l.plan.routes {
 		return false
@@ -322,7 +323,7 @@ func (l *Line) Due(route int) bool {
 	return l.routes.each[route].phase == due
 }
 
-// due returns a route that is due for a probe, if there is one.
+// due returns a route that is due for a probe; ok is false if there is none.
 func (l *Line) due() (route int, ok bool) {
 	if l.WorkingRoutes() == l.plan.routes {
 		return 0, false
@@ -335,10 +336,10 @@ func (l *Line) due() (route int, ok bool) {
 	return 0, false
 }
 
-// Probe makes a batch, taken from Free, the probe of a route, and steers it there.
-// It is false where the route is not due for one. The caller fills the batch and
-// submits it; the line judges the route by its outcome. If the batch is released
-// without having been submitted, the route is due again.
+// Probe makes a batch that was received from Free the probe of a route, and steers it
+// there. The caller then fills the batch with one row and submits it, and its outcome
+// decides whether the route works. If the caller releases the batch instead, the route is
+// due again. Probe returns false, and does nothing, if the route isn't due.
 func (l *Line) Probe(b *stage.Batch, route int) bool {
 	r := l.routes
 	r.mu.Lock()

@@ -129,7 +129,7 @@ func observe(t *testing.T, options ...pipeline.Option) *observed {
 	options = append([]pipeline.Option{pipeline.WithDevices("cpu:0|cpu:0"), pipeline.WithFailureLimit(2), pipeline.WithInFlight(2)}, options...)
 	plan, err := pipeline.NewPlan(t.Context(), layers, options...)
 	require.NoError(t, err)
-	o.Line, err = plan.Start(t.Context(), pipeline.Handler{
+	o.Line, err = pipeline.OpenLine(t.Context(), plan, pipeline.Handler{
 		Finished: func(b *stage.Batch) { o.finished <- b },
 		Changed: func(route int) {
 			_ = o.Err() // no lock is held

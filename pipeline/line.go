@@ -12,84 +12,87 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/internal/allocated"
 	"github.com/leat-dev/leat/internal/goroutine"
+	"github.com/leat-dev/leat/internal/traffic"
 	"github.com/leat-dev/leat/packer"
 	"github.com/leat-dev/leat/pipeline/histogram"
 	"github.com/leat-dev/leat/stage"
 )
 
-// Line is a row of stages at work, as the one who forms batches sees it. A batch is
-// taken from Free, filled, and given to Submit or TrySubmit; when all stages are
-// done with it, the line hands it to its Handler, which gives it back with Release.
-// There are as many batches as may be in flight. The methods of a Line may be called
-// from any goroutine.
+// Line is a sequence of running stages, for a user that forms the batches itself. (A
+// [Pipeline] forms batches from the rows of its callers, and package generate from the
+// tokens of its requests; both use a Line.) [OpenLine] makes a Line.
 //
-// Where stages have replicas, a batch travels by one of several routes. The line
-// keeps the health of each: see Working, Pick and Due.
+// The user receives a batch from Free, fills it, and passes it to Submit or TrySubmit.
+// When all stages have computed it, the line passes it to its [Handler], which returns it
+// with Release. There are as many batches as may be in flight. The methods of a Line may
+// be called from any goroutine.
 //
-// A [Pipeline] forms batches from its callers' rows; package generate forms batches
-// of another kind on a Line of its own.
+// If stages have replicas, there are several routes through them, and each batch takes
+// one. The line tracks the health of each route; see Working, Pick and Due.
 type Line struct {
 	plan    *Plan
 	handler Handler
 	devices *device.Set
 	log     *slog.Logger
-	stages  [][]*stage.Stage // each with its replicas
+	stages  [][]*stage.Stage // the replicas of each stage
 	free    chan *stage.Batch
 	routes  *routes
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	started time.Time
-	links   [][]stage.Link // into each replica
-	traffic *stage.Traffic
-	numbers atomic.Uint64 // of batches
+	links   [][]stage.Link // the link into each replica of each stage
+	traffic *traffic.Counter
+	numbers atomic.Uint64 // the number of the latest batch
 	rows    *histogram.Histogram[int]
 
-	depth int // of the links into the first stage
+	depth int // how many batches a link into the first stage holds
 
-	inside goroutine.Set // the line's own goroutines and its user's
+	inside goroutine.Set // goroutines, besides the stages', for which the end of the line waits
 	mu     sync.RWMutex  // held for reading while a batch is sent
 	closed atomic.Bool   // no more batches are accepted
 	once   sync.Once
-	over   chan struct{} // closed when all has ended, with
-	failed error
+	over   chan struct{} // closed when everything has ended
+	failed error         // the result of Close, set before over is closed
 }
 
-// Handler is what a Line calls. Its functions may be called from several goroutines
-// at once, and must not block: meanwhile a stage does nothing else. They may call
-// the methods of the line that don't block, such as TrySubmit, Release and Pick. A
-// panic of theirs is not recovered, and a call of runtime.Goexit is a panic: it
-// would leave those without an answer who wait for the batch.
+// Handler has the functions that a Line calls. They may be called from several
+// goroutines at once. They must not block, because a stage does nothing else meanwhile.
+// They may call those methods of the line that don't block, such as TrySubmit, Release
+// and Pick. A panic in one of them is not recovered. A call of runtime.Goexit becomes a
+// panic, since otherwise nobody would handle the batch.
 type Handler struct {
-	// Finished is called once for each batch that was submitted, when all work on it
-	// is done, and always before Close returns: its results, or its error, are
-	// there. Batches of one route finish in the order in which they were submitted.
-	// The batch belongs to the handler until it is given to Release; it may be
-	// released later, and elsewhere. Where the last stage's device works on the
-	// host, as a CPU does, the goroutine of that stage calls Finished.
+	// Finished is called once for each batch that was submitted, after all devices have
+	// finished their work on it and before Close returns. The batch has its results or
+	// its error. The batches of one route finish in the order in which they were
+	// submitted. The batch belongs to the handler until it is passed to Release, which
+	// may happen later and on another goroutine. If the last stage's device is not
+	// asynchronous, as a CPU isn't, Finished may be called on that stage's goroutine.
 	Finished func(b *stage.Batch)
 
-	// Changed, if not nil, is called after the health of a route has changed:
-	// Working or RouteErr has another result for it, or a probe has become due. For
-	// a change that comes of a batch it is called after Finished.
+	// Changed, if not nil, is called after the health of a route has changed: Working or
+	// RouteErr returns another result than before, or a probe has become due. If the
+	// outcome of a batch is the reason, Changed is called after Finished.
 	Changed func(route int)
 
-	// Room, if not nil, is called when the first stage has taken a batch of a route
-	// on which TrySubmit had found no room since the last call.
+	// Room, if not nil, is called when the first stage has received a batch from a full
+	// link, if TrySubmit has found that link full since the last call of Room. The route
+	// is that of the latest such TrySubmit.
 	Room func(route int)
 }
 
-// starting is held while a plan is started: two that were planned at the same time
-// must not both fill a budget.
-var starting = semaphore.NewWeighted(1)
+// opening is held while a line is opened, so that two plans that were made at the same
+// time don't both use the same budget.
+var opening = semaphore.NewWeighted(1)
 
-// stillFits says whether the budgets hold what the plan needs beside what other
-// pipelines of the process have taken since it was made.
+// stillFits returns an error if other pipelines of the process have allocated so much
+// since the plan was made that a budget doesn't hold the plan's stages any more.
 func (p *Plan) stillFits() error {
 	for _, s := range p.Stages {
 		for _, r := range s.Each() {
-			if held := device.InUse(r.Device.Name); r.Budget > 0 && r.Bytes() > r.Budget-held {
-				return fmt.Errorf("%w: %s on %s needs %s of a budget of %s, of which other pipelines of this process hold %s by now",
+			if held := allocated.Bytes(r.Device.Name); r.Budget > 0 && r.Bytes() > r.Budget-held {
+				return fmt.Errorf("%w: %s on %s needs %s of a budget of %s, of which other pipelines of this process now hold %s",
 					packer.ErrNoFit, r.Layers, r.Device.Name, device.FormatSize(r.Bytes()), device.FormatSize(r.Budget), device.FormatSize(held))
 			}
 		}
@@ -97,20 +100,32 @@ func (p *Plan) stillFits() error {
 	return nil
 }
 
-// Start opens the plan's devices, loads the layers onto them and starts the
-// stages. ctx limits the loading only. When it fails, nothing is left behind. The
-// handler is not called before the first batch is submitted.
-func (p *Plan) Start(ctx context.Context, h Handler) (_ *Line, err error) {
+// OpenLine opens the plan's devices, loads the layers onto them and starts the stages.
+// The caller ends the line with Close or Shutdown. ctx limits the loading only. If
+// OpenLine returns an error, it has freed everything. The handler is not called before
+// the first batch is submitted.
+//
+// Options that have an effect only in a [Pipeline] are errors; see [Site.Gathering] for
+// WithMaxWait and WithBacklog.
+func OpenLine(ctx context.Context, p *Plan, h Handler) (*Line, error) {
 	if h.Finished == nil {
-		return nil, errors.New("a line needs a Handler with a function for finished batches")
+		return nil, errors.New("a line needs a Handler with a Finished function")
 	}
-	if p.config.Imagined {
-		return nil, errors.New("a plan for imagined devices can't be started")
+	if err := p.checkLine(); err != nil {
+		return nil, err
 	}
-	if err := starting.Acquire(ctx, 1); err != nil {
-		return nil, fmt.Errorf("waiting for another plan to start: %w", err)
+	return p.open(ctx, h)
+}
+
+// open is OpenLine for a user that applies all options.
+func (p *Plan) open(ctx context.Context, h Handler) (*Line, error) {
+	if p.config.imagined {
+		return nil, errors.New("a plan for imagined devices can't be opened")
 	}
-	defer starting.Release(1)
+	if err := opening.Acquire(ctx, 1); err != nil {
+		return nil, fmt.Errorf("waiting for another pipeline to open: %w", err)
+	}
+	defer opening.Release(1)
 	if err := p.stillFits(); err != nil {
 		return nil, err
 	}
@@ -121,15 +136,15 @@ func (p *Plan) Start(ctx context.Context, h Handler) (_ *Line, err error) {
 		devices: new(device.Set),
 		log:     p.config.logger(),
 		free:    make(chan *stage.Batch, n),
-		traffic: stage.NewTraffic(),
+		traffic: traffic.New(),
 		rows:    histogram.New(histogram.Rows()),
 		over:    make(chan struct{}),
 	}
 	l.routes = newRoutes(p, l.log, h.Changed)
 	started := false
 	defer func() {
-		if !started { // also where a layer ends the goroutine
-			_ = l.release() // the first error tells more
+		if !started { // also if a layer has called runtime.Goexit
+			_ = l.release() // the first error says more
 		}
 	}()
 	if err := l.load(ctx); err != nil {
@@ -146,6 +161,7 @@ func (p *Plan) Start(ctx context.Context, h Handler) (_ *Line, err error) {
 	return l, nil
 }
 
+// load loads the stages.
 func (l *Line) load(ctx context.Context) error {
 	p := l.plan
 	var loaded, total int64
@@ -163,9 +179,9 @@ func (l *Line) load(ctx context.Context) error {
 				return err
 			}
 			report := func(layer stage.Layer) {
-				if cost, err := layer.Cost(replica.Device, p.stage); err == nil && p.config.Progress != nil {
+				if cost, err := layer.Cost(replica.Device, p.stage); err == nil && p.config.progress != nil {
 					loaded = min(total, loaded+cost.Weights)
-					p.config.Progress(loaded, total)
+					p.config.progress(loaded, total)
 				}
 			}
 			at := stage.Position{Number: i, Last: i == len(p.Stages)-1, Replicas: stage.Replicas(len(each)), Routes: p.routes}
@@ -188,13 +204,15 @@ func (l *Line) load(ctx context.Context) error {
 	return nil
 }
 
-// Free is where batches that may be filled are taken from.
+// Free returns a channel of batches that may be filled. Whoever receives a batch from it
+// owns the batch until it is submitted or released.
 func (l *Line) Free() <-chan *stage.Batch { return l.free }
 
-// Submit sends a filled batch, taken from Free, to the first stage, to the replica
-// of its Route. It blocks while the link there is full, until ctx ends. With an
-// error, which is ErrClosed, ctx's, or that of a route that does not exist, the
-// batch is still the caller's, and the handler is not told of it.
+// Submit sends a batch that was received from Free to the first stage, to the replica on
+// the batch's route. It blocks while the link to that replica is full. Submit returns
+// ErrClosed if the line is closed, ctx's error if ctx ends first, or an error if the
+// route does not exist. In these cases the batch still belongs to the caller, and the
+// handler is not called for it.
 func (l *Line) Submit(ctx context.Context, b *stage.Batch) error {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -208,12 +226,12 @@ func (l *Line) Submit(ctx context.Context, b *stage.Batch) error {
 	return err
 }
 
-// TrySubmit is Submit that never blocks: it reports whether the link had room for
-// the batch. Where it had none, the handler's Room says when to try again; with
-// WithQueue(0) there is room only at moments when the stage waits for a batch, and
-// Room is not called.
+// TrySubmit is Submit without blocking. It reports whether the batch was sent; if not,
+// the link was full, and Handler.Room is called when it is worth trying again. With
+// WithQueue(0) a batch can be sent only while the stage waits for one, and Handler.Room
+// is not called.
 func (l *Line) TrySubmit(b *stage.Batch) (sent bool, err error) {
-	if !l.mu.TryRLock() { // only end locks it
+	if !l.mu.TryRLock() { // only end holds it for writing
 		return false, ErrClosed
 	}
 	defer l.mu.RUnlock()
@@ -226,7 +244,7 @@ func (l *Line) TrySubmit(b *stage.Batch) (sent bool, err error) {
 	return sent, nil
 }
 
-// enter makes a batch ready to be sent.
+// enter prepares a batch for sending, and counts it.
 func (l *Line) enter(b *stage.Batch) error {
 	if l.closed.Load() {
 		return ErrClosed
@@ -235,7 +253,7 @@ func (l *Line) enter(b *stage.Batch) error {
 		return fmt.Errorf("a batch for route %d of %d", b.Route, l.plan.routes)
 	}
 	b.Seal()
-	if b.Number == 0 { // else it was entered before, and found no room
+	if b.Number == 0 { // otherwise it was entered before, and the link was full
 		l.filled(b)
 	}
 	l.traffic.Enter()
@@ -243,47 +261,55 @@ func (l *Line) enter(b *stage.Batch) error {
 	return nil
 }
 
-// unsent takes back a batch that was entered.
+// unsent undoes the counting of enter.
 func (l *Line) unsent(b *stage.Batch) {
 	l.routes.unsent(b.Route)
 	l.traffic.Leave()
 }
 
-// first is the link into the first stage on a route.
+// first returns the link into the first stage on a route.
 func (l *Line) first(route int) stage.Link {
 	links := l.links[0]
 	return links[stage.Replicas(len(links)).For(route)]
 }
 
-// Room reports whether the link to the first stage of a route has room, so that a
-// Submit would not block if nobody else submits. A link without a buffer
-// (WithQueue(0)) never has room: there Submit waits for the stage.
+// Room reports whether the link to the first stage on a route is not full. A Submit then
+// doesn't block, unless another goroutine submits a batch before. With WithQueue(0) the
+// link holds no batch, and Room returns false.
 func (l *Line) Room(route int) bool { return l.first(route).Len() < l.depth }
 
-// Release gives back a batch that has finished, or was never sent. The batch, and
-// its results, may not be used afterwards.
+// Release returns a batch to the line, after it has finished or if it was not sent. The
+// caller must not use the batch or its results afterwards.
 func (l *Line) Release(b *stage.Batch) {
 	l.emptied(b)
 	if route, abandoned := l.routes.release(b); abandoned && l.handler.Changed != nil {
 		l.handler.Changed(route)
 	}
 	b.Reset()
-	l.free <- b // has room for all batches that there are
+	l.free <- b // never blocks: it holds all batches of the line
 }
 
-// Plan is what the pipeline was started from.
+// Plan returns the plan that the line was opened from. The caller must not change it.
 func (l *Line) Plan() *Plan { return l.plan }
 
-// StageStats is what one stage has done, all of its replicas together.
+// LineStats sums up what a line has done since it was opened.
+type LineStats struct {
+	Rows   histogram.Snapshot[int] // the numbers of rows of the batches that were sent
+	Stages []StageStats            // in forward order
+}
+
+// StageStats sums up what a stage has done. If the stage has replicas, stage.Stats has
+// the sums over all of them.
 type StageStats struct {
 	StagePlan
 	stage.Stats
-	Share    float64        // of the time since the start that it was busy, or its device for it, 0 to 1: of its replicas, the mean
-	Queue    int            // batches that wait for it now
-	Replicas []ReplicaStats // one by one, where there are several
+	Share    float64        // the fraction, from 0 to 1, of the time since the start that the stage was busy; the mean over its replicas
+	Queue    int            // how many batches wait for the stage now
+	Replicas []ReplicaStats // one for each replica; nil if there is one
 }
 
-// ReplicaStats is what one replica of a stage has done.
+// ReplicaStats sums up what one replica of a stage has done. Share and Queue are as in
+// StageStats.
 type ReplicaStats struct {
 	Device device.Info
 	stage.Stats
@@ -291,8 +317,10 @@ type ReplicaStats struct {
 	Queue int
 }
 
-// Stats is a snapshot, a row a stage.
-func (l *Line) Stats() []StageStats {
+// Stats returns what the line has done so far.
+func (l *Line) Stats() LineStats { return LineStats{Rows: l.rows.Snapshot(), Stages: l.stageStats()} }
+
+func (l *Line) stageStats() []StageStats {
 	since := time.Since(l.started)
 	stats := make([]StageStats, len(l.stages))
 	for i, replicas := range l.stages {
@@ -312,28 +340,28 @@ func (l *Line) Stats() []StageStats {
 	return stats
 }
 
-// Shutdown accepts no more batches, waits until those in flight have finished, and then
-// ends the stages and frees their devices. When it has returned nil, or what freeing
-// them failed with, the handler has been called for every submitted batch and is not
-// called again, and results that are still held are no longer valid.
+// Shutdown makes the line accept no more batches, waits until the batches in flight have
+// finished, ends the stages and frees what they hold on their devices. It returns nil,
+// or the error of freeing. By then the handler has been called for every submitted batch
+// and will not be called again, and results that the user still holds are invalid.
 //
-// If ctx ends before, Shutdown returns ctx's error. The line ends all the same; call
-// Shutdown or Close to wait for it. A layer, an observer or the handler, for which the
-// end of the line waits, gets an error at once.
+// If ctx ends first, Shutdown returns ctx's error and the line still ends; call Shutdown
+// or Close to wait for that. Shutdown returns an error at once if it is called by a
+// layer, an observer or the handler, since the line can't end before they return.
 func (l *Line) Shutdown(ctx context.Context) error {
 	l.begin()
 	return l.wait(ctx)
 }
 
-// Close is Shutdown, except that batches in flight fail, with an error that wraps
-// [stage.ErrClosed], at the next stage that receives them. It waits for layers at work,
-// and may be called while Shutdown waits, or again.
+// Close is Shutdown, except that the batches in flight fail at the next stage that
+// receives them, with an error that wraps [stage.ErrClosed]. Close waits for layers that
+// are computing. It may be called more than once, and while Shutdown waits.
 func (l *Line) Close() error {
 	l.abort()
 	return l.Shutdown(context.Background())
 }
 
-// abort makes the batches in flight fail at the next stage.
+// abort makes the batches in flight fail at the next stage that receives them.
 func (l *Line) abort() {
 	for _, replicas := range l.stages {
 		for _, s := range replicas {
@@ -342,17 +370,17 @@ func (l *Line) abort() {
 	}
 }
 
-// begin begins to end the line.
+// begin makes the line accept no more batches and starts the goroutine that ends it.
 func (l *Line) begin() {
 	l.once.Do(func() {
 		l.closed.Store(true)
-		go l.end() // it ends with the last layer at work
+		go l.end() // returns after the last batch has finished
 	})
 }
 
-// end ends the line when its batches have finished.
+// end waits until all batches have finished, and then ends the stages.
 func (l *Line) end() {
-	l.mu.Lock() // when nobody sends any more
+	l.mu.Lock() // waits for those that are sending
 	for _, first := range l.links[0] {
 		first.Close()
 	}
@@ -368,8 +396,8 @@ func (l *Line) end() {
 // wait waits until the line has ended.
 func (l *Line) wait(ctx context.Context) error { return waitFor(ctx, l.over, l.Inside, &l.failed) }
 
-// Inside reports whether the end of the line waits for the calling goroutine, as it does
-// for that of a layer at work. Such a goroutine can't wait for Close.
+// Inside reports whether the calling goroutine is one for which Close waits, such as that
+// of a layer, an observer or the handler. Such a goroutine can't wait for Close.
 func (l *Line) Inside() bool {
 	if l.inside.Current() {
 		return true
@@ -384,12 +412,11 @@ func (l *Line) Inside() bool {
 	return false
 }
 
-// errInside is the error of a layer, an observer or a handler that waits for its own
-// end.
-var errInside = errors.New("closing a pipeline from one of its own layers, observers or handlers: it ends when they have returned, and can't be waited for there")
+// errInside is returned to a layer, an observer or a handler that waits for its own end.
+var errInside = errors.New("a layer, an observer or a handler can't wait until its own pipeline has ended: close the pipeline from another goroutine")
 
-// waitFor returns *err when over is closed, or ctx's error when ctx ends before. A
-// goroutine for which over waits gets errInside.
+// waitFor returns *err when over is closed, or ctx's error if ctx ends before. It returns
+// errInside if inside says that over can't be closed while the caller waits.
 func waitFor(ctx context.Context, over <-chan struct{}, inside func() bool, err *error) error {
 	select {
 	case <-over:
@@ -407,6 +434,7 @@ func waitFor(ctx context.Context, over <-chan struct{}, inside func() bool, err 
 	}
 }
 
+// release frees the stages and then the devices.
 func (l *Line) release() error {
 	var errs []error
 	for _, replicas := range l.stages {

@@ -48,7 +48,7 @@ func TestBatchesFlowInOrder(t *testing.T) {
 					p.Release(b)
 				}
 			}
-			for _, s := range p.Stats() {
+			for _, s := range p.Stats().Stages {
 				assert.EqualValues(t, 50*inFlight, s.Batches)
 				assert.EqualValues(t, 100*inFlight, s.Rows)
 				assert.Positive(t, s.Busy)
@@ -125,7 +125,7 @@ func TestBusyIsTheTimeOnTheDevice(t *testing.T) {
 		}
 	}
 	var busy time.Duration
-	for _, s := range p.Stats() {
+	for _, s := range p.Stats().Stages {
 		busy += s.Busy
 	}
 	assert.LessOrEqual(t, busy, time.Since(began))

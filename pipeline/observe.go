@@ -3,68 +3,66 @@ package pipeline
 import (
 	"time"
 
-	"github.com/leat-dev/leat/pipeline/histogram"
 	"github.com/leat-dev/leat/stage"
 )
 
-// Observer is told of every batch: when it was filled, what each stage did for
-// it, and when its results were dealt with. The goroutines that do the work call
-// it, several at once, and wait for it: it should be quick. A panic of it is not
-// recovered.
-// Package pipeline/trace has one that draws a pipeline at work.
+// Observer is called for every batch: when the batch has been filled, after each stage,
+// and when its results have been handled. Package pipeline/trace has an observer that
+// writes a trace of a pipeline.
+//
+// The pipeline calls an observer on the goroutines that do the work, possibly several at
+// once, and they wait for it: an observer should return quickly. It may read Stats and
+// Err of the pipeline. It must not call methods that wait for batches, such as
+// [Pipeline.Do], since these batches may wait for the observer. A panic of an observer
+// is not recovered, and an observer must not call runtime.Goexit.
 type Observer interface {
-	// Filled comes before the first stage gets the batch.
+	// Filled is called before the batch is sent to the first stage.
 	Filled(Handling)
 
-	// Worked comes after each stage, in their order; see stage.Observer.
+	// Worked is called after each stage, in the stages' order.
 	stage.Observer
 
-	// Emptied is the last that is told of a batch.
+	// Emptied is the last call for a batch: its results have been copied to the callers,
+	// or its error has been passed to them.
 	Emptied(Handling)
 }
 
-// Handling is what whoever forms batches did with one: it put rows in, or took
-// results out.
+// Handling says how long it took to fill a batch with rows, or to handle its results.
 type Handling struct {
-	Batch   uint64 // its number, from 1
-	Rows    int
-	Outputs int // rows that want output
-	Began   time.Time
-	Ended   time.Time
-	Err     error // of a batch that failed
+	Batch   uint64    // the batch's stage.Message.Number, from 1
+	Rows    int       // the rows in the batch
+	Outputs int       // how many of these rows want results
+	Began   time.Time // when the filling, or the handling, began
+	Ended   time.Time // when it ended
+	Err     error     // the batch's error, if it failed
 }
 
-// WithObserver has an observer told of what the pipeline does. It may be given several
-// times: all observers are told then, in the order in which they were given. Without an
-// observer nothing is measured for one. A nil observer is ignored.
-func WithObserver(o Observer) Option {
-	return func(c *Config) error { c.Observer = join(c.Observer, o); return nil }
-}
-
-// Begin notes, for an observer, that the caller begins to fill a batch, or to
-// deal with what came out of it. Who doesn't call it is taken to need no time.
+// Begin tells the line that its user begins to fill a batch, or to handle its results,
+// so that observers get the time that this takes. Without a call of Begin they get a
+// duration of 0.
 func (l *Line) Begin(b *stage.Batch) {
-	if l.plan.config.Observer != nil {
+	if l.plan.config.observer != nil {
 		b.Begun = time.Now()
 	}
 }
 
-// filled gives a batch its number and tells the observer.
+// filled gives a batch its number and calls the observer.
 func (l *Line) filled(b *stage.Batch) {
 	b.Number = l.numbers.Add(1)
 	l.rows.Add(len(b.Header.Tokens))
-	if o := l.plan.config.Observer; o != nil {
+	if o := l.plan.config.observer; o != nil {
 		o.Filled(handled(b))
 	}
 }
 
-// emptied tells the observer of a batch that was filled.
+// emptied calls the observer, if the batch was filled.
 func (l *Line) emptied(b *stage.Batch) {
-	if o := l.plan.config.Observer; o != nil && b.Number > 0 {
+	if o := l.plan.config.observer; o != nil && b.Number > 0 {
 		o.Emptied(handled(b))
 	}
 }
 
+// handled returns the Handling that ends now.
 func handled(b *stage.Batch) Handling {
 	h := Handling{
 		Batch:   b.Number,
@@ -80,6 +78,3 @@ func handled(b *stage.Batch) Handling {
 	b.Begun = time.Time{}
 	return h
 }
-
-// BatchRows is how many rows the batches had that were sent.
-func (l *Line) BatchRows() histogram.Snapshot[int] { return l.rows.Snapshot() }

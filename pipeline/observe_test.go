@@ -48,21 +48,21 @@ func TestWhereTimeGoes(t *testing.T) {
 		}()
 		<-time.After(35 * ms)
 		synctest.Wait()
-		now := p.Stats()
+		now := p.Stats().Stages
 		assert.Equal(t, 0, now[0].Queue)
 		assert.Equal(t, 1, now[1].Queue, "the second batch waits for the second stage")
 		for range 3 {
 			p.Release(<-p.Done())
 		}
-		assert.Equal(t, stage.Stats{Busy: 30 * ms, Blocked: 10 * ms, Batches: 3, Rows: 6}, p.Stats()[0].Stats)
-		assert.Equal(t, stage.Stats{Busy: 90 * ms, Batches: 3, Rows: 6}, p.Stats()[1].Stats)
+		assert.Equal(t, stage.Stats{Busy: 30 * ms, Blocked: 10 * ms, Batches: 3, Rows: 6}, p.Stats().Stages[0].Stats)
+		assert.Equal(t, stage.Stats{Busy: 90 * ms, Batches: 3, Rows: 6}, p.Stats().Stages[1].Stats)
 
 		<-time.After(time.Second) // nobody has work: that is nobody's bubble
 		send(t, p, 1)
 		p.Release(<-p.Done())
-		assert.Equal(t, stage.Stats{Busy: 40 * ms, Blocked: 10 * ms, Bubbles: 60 * ms, Batches: 4, Rows: 7}, p.Stats()[0].Stats)
-		assert.Equal(t, stage.Stats{Busy: 120 * ms, Bubbles: 10 * ms, Batches: 4, Rows: 7}, p.Stats()[1].Stats)
-		assert.Equal(t, []uint64{1, 3, 0}, p.BatchRows().Counts[:3])
+		assert.Equal(t, stage.Stats{Busy: 40 * ms, Blocked: 10 * ms, Bubbles: 60 * ms, Batches: 4, Rows: 7}, p.Stats().Stages[0].Stats)
+		assert.Equal(t, stage.Stats{Busy: 120 * ms, Bubbles: 10 * ms, Batches: 4, Rows: 7}, p.Stats().Stages[1].Stats)
+		assert.Equal(t, []uint64{1, 3, 0}, p.Stats().Rows.Counts[:3])
 		require.NoError(t, p.Close())
 	})
 }

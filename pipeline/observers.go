@@ -2,10 +2,10 @@ package pipeline
 
 import "github.com/leat-dev/leat/stage"
 
-// observers tells several observers, in the order in which they were given.
+// observers calls several observers, in the order in which they were given.
 type observers []Observer
 
-// join returns an observer that tells a and then b, either of which may be nil.
+// join returns an observer that calls a and then b, either of which may be nil.
 func join(a, b Observer) Observer {
 	switch {
 	case a == nil:

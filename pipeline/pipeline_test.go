@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	_ "github.com/leat-dev/leat/backends"
-	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/internal/allocated"
 	"github.com/leat-dev/leat/internal/stagetest"
 	"github.com/leat-dev/leat/kernels"
 	"github.com/leat-dev/leat/packer"
@@ -94,7 +94,7 @@ func TestGoexitWhileLoadingLeavesNothing(t *testing.T) {
 		assert.NoError(t, err, "it doesn't return")
 	}()
 	<-ended
-	assert.Zero(t, device.InUse("cpu:0"))
+	assert.Zero(t, allocated.Bytes("cpu:0"))
 	assert.Equal(t, 1, layers[0].(*stagetest.Layer).Closed)
 }
 
@@ -163,7 +163,7 @@ func TestStartingWaitsNoLongerThanItsContext(t *testing.T) {
 	defer cancel()
 	_, err := pipeline.New(ctx, mixing(1, 1), pipeline.WithInput(1), pipeline.WithDevices("cpu"))
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
-	assert.ErrorContains(t, err, "waiting for another plan to start")
+	assert.ErrorContains(t, err, "waiting for another pipeline to open")
 	close(slow.goOn)
 	starting.Wait()
 }

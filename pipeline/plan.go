@@ -9,60 +9,61 @@ import (
 	"github.com/leat-dev/leat/stage"
 )
 
-// Plan says which layers go where, before anything is loaded.
+// Plan says which layers are assigned to which device, before anything is loaded.
+// [Open] makes a [Pipeline] of it, [OpenLine] a [Line].
 type Plan struct {
 	Stages []StagePlan
-	Unused []Unused // the places of the device list that have no stage, in the order of the list
-	Notes  []string // what the user should know: layers that went to a placement's fallback
+	Unused []Unused // the entries of the device list that have no stage, in the order of the list
+	Notes  []string // messages for the user: which layers are on a placement's fallback device, and why
 
 	site   *Site
 	runs   []packer.Run
 	layers []stage.Layer
-	config Config
+	config config
 	stage  stage.Config
 	routes int
-	alone  float64 // seconds that a batch takes where one device, the fastest, has all layers
+	alone  float64 // seconds that a batch takes on the fastest device, if that has all layers
 }
 
-// StagePlan is one stage of a plan: of one that has replicas, what they hold
-// together.
+// StagePlan is one stage of a plan. If the stage has replicas, the sizes are the sums
+// over all of them.
 type StagePlan struct {
-	Device   device.Info   // that it stands on; the first of Replicas
-	Replicas []device.Info // the devices that each have the stage, where there are several
-	Place    string        // where it stands as a list has it, with budget and speed: "cpu:0=1073741824|cpu:1"
-	From, To int           // its layers: entries From to To-1 in forward order
-	Layers   string        // the same in words: "embedding, blocks 0-3"
-	Entries  []Entry       // the same one by one
-	Weights  int64         // bytes of weights; those that an earlier stage put on the same device are counted there
+	Device   device.Info   // the stage's device; the first one if there are replicas
+	Replicas []device.Info // the devices of all replicas; nil if there is one
+	Place    string        // the stage's entry in a device list, with budget and speed: "cpu:0=1073741824|cpu:1"
+	From, To int           // the stage has layers From to To-1, in forward order
+	Layers   string        // the layers' names, shortened: "embedding, blocks 0-3"
+	Entries  []Entry       // the layers, one by one
+	Weights  int64         // bytes of weights; weights that an earlier stage has loaded on the same device count there
 	State    int64         // bytes of key/value pages
 	Overhead int64         // bytes of activations and workspace
-	Budget   int64         // bytes that the place may hold; 0: none was given, or not for all replicas
-	Memory   string        // what holds it, maybe together with other stages: the host's memory, or a GPU's
-	Room     int64         // bytes that all stages there may hold; 0: not known
-	Seconds  float64       // from one batch of the expected size to the next, by estimate; see Each
+	Budget   int64         // bytes that the stage may allocate; 0: the list gives no budget, or not for each replica
+	Memory   string        // the memory that the stage is in, such as the host's or that of a GPU
+	Room     int64         // bytes of that memory that all stages in it may use; 0: not known
+	Seconds  float64       // estimated time from one batch of the expected size to the next; see Each
 
 	each []StagePlan
 }
 
-// Unused is a place that has no stage, and why.
+// Unused is an entry of the device list that has no stage.
 type Unused struct {
-	Devices string // its devices: "cpu:0", or "cpu:0|cpu:1"
-	Reason  string // "its budget is 0", without a full stop
+	Devices string // the devices' names: "cpu:0", or "cpu:0|cpu:1"
+	Reason  string // why it has no stage, as part of a sentence: "its budget is 0"
 }
 
 // Entry is one layer of a stage.
 type Entry struct {
 	Name           string
-	Weights, State int64   // bytes
-	Seconds        float64 // a batch
+	Weights, State int64   // in bytes
+	Seconds        float64 // estimated time for a batch of the expected size
 }
 
-// Bytes is all that its device, or its devices together, will hold for the stage.
+// Bytes returns how many bytes the stage allocates, on all of its replicas' devices.
 func (s StagePlan) Bytes() int64 { return s.Weights + s.State + s.Overhead }
 
-// Each returns the stage's replicas, each as a stage by itself: its bytes are those
-// of one device, its seconds those that one batch takes there. A stage without
-// replicas is its only one.
+// Each returns one StagePlan for each replica of the stage, with the sizes of that
+// replica alone, and with the time that a batch takes there as Seconds. For a stage
+// without replicas it returns the stage itself.
 func (s StagePlan) Each() []StagePlan {
 	if s.each == nil {
 		return []StagePlan{s}
@@ -70,7 +71,7 @@ func (s StagePlan) Each() []StagePlan {
 	return s.each
 }
 
-// Devices is the names of its devices: "cpu:0", or "cpu:0|cpu:1".
+// Devices returns the names of the stage's devices: "cpu:0", or "cpu:0|cpu:1".
 func (s StagePlan) Devices() string {
 	name := s.Device.Name
 	for i, d := range s.Replicas {
@@ -81,41 +82,47 @@ func (s StagePlan) Devices() string {
 	return name
 }
 
-// NewPlan surveys the devices and plans for them; see Survey and Site.Plan.
+// NewPlan looks up the devices and assigns the layers to them. Its errors are those of
+// [Survey] and [Site.Plan].
 func NewPlan(ctx context.Context, layers []stage.Layer, options ...Option) (*Plan, error) {
-	s, err := Survey(ctx, layers, options...)
+	c, err := newConfig(options)
 	if err != nil {
 		return nil, err
 	}
-	return s.Plan(ctx, s.config.State)
+	s, err := survey(ctx, layers, c)
+	if err != nil {
+		return nil, err
+	}
+	return s.Plan(ctx, c.state)
 }
 
-// Routes is how many ways through the stages there are: a batch goes by one, which
-// is one replica a stage. Without replicas it is 1.
+// Routes returns the number of routes. A route leads through one replica of each stage,
+// and each batch takes one route. Without replicas there is one route.
 func (p *Plan) Routes() int { return p.routes }
 
-// standing is how many stages there are, each replica counted.
-func (p *Plan) standing() (n int) {
+// replicas returns the number of replicas of all stages together.
+func (p *Plan) replicas() (n int) {
 	for _, s := range p.Stages {
 		n += len(s.Each())
 	}
 	return n
 }
 
-// InFlight is how many micro-batches the plan keeps in flight on each route.
+// InFlight returns how many micro-batches may be in flight on each route.
 func (p *Plan) InFlight() int { return p.stage.InFlight / p.routes }
 
-// InFlightGiven says that it was asked for, and isn't by the number of stages.
-func (p *Plan) InFlightGiven() bool { return p.config.InFlight > 0 }
+// InFlightGiven reports whether [WithInFlight] set that number. Otherwise it is the
+// number of stages.
+func (p *Plan) InFlightGiven() bool { return p.config.inFlight > 0 }
 
-// FailureLimit is how many batches may fail one after the other; see
-// WithFailureLimit.
-func (p *Plan) FailureLimit() int { return p.config.FailureLimit }
+// FailureLimit returns what [WithFailureLimit] set.
+func (p *Plan) FailureLimit() int { return p.config.failureLimit }
 
-// MaxBatch is the most rows in a micro-batch.
+// MaxBatch returns the most rows in a micro-batch.
 func (p *Plan) MaxBatch() int { return p.stage.MaxRows }
 
-// Crossings is how often activations go from one device to another.
+// Crossings returns how many times the activations of a batch move from one device to
+// another.
 func (p *Plan) Crossings() int {
 	n := 0
 	for i := 1; i < len(p.Stages); i++ {
@@ -126,10 +133,9 @@ func (p *Plan) Crossings() int {
 	return n
 }
 
-// Speedup is how many times as many batches the plan is expected to do as the
-// fastest of its devices would with all layers, were there room.
-//
-// Stages on the same cores, or the same GPU, take turns.
+// Speedup returns the expected throughput of the plan, relative to that of its fastest
+// device with all layers, whether or not that device has the memory for them. Stages on
+// the same cores, or on the same GPU, take turns.
 func (p *Plan) Speedup() float64 {
 	busiest := p.busiest()
 	if busiest == 0 {
@@ -138,10 +144,10 @@ func (p *Plan) Speedup() float64 {
 	return p.alone / busiest
 }
 
-// busiest returns the seconds for each batch of the core, or the GPU, that has most to
-// do: stages on the same one take turns.
+// busiest returns how many seconds for each batch the core or GPU with the most work
+// needs. Stages on the same core or GPU take turns.
 func (p *Plan) busiest() (busiest float64) {
-	turns := map[string]float64{} // a core's, or a GPU's, seconds for each batch
+	turns := map[string]float64{} // seconds for each batch, by core or GPU
 	for _, s := range p.Stages {
 		replicas := s.Each()
 		for _, r := range replicas {
@@ -154,8 +160,8 @@ func (p *Plan) busiest() (busiest float64) {
 	return busiest
 }
 
-// Share returns a stage's share of a round, which is the time that a batch takes
-// through all stages: from 0 to 1.
+// Share returns the fraction, from 0 to 1, that a stage has of the time that a batch
+// takes to pass through all stages.
 func (p *Plan) Share(stage int) float64 {
 	round := 0.0
 	for _, s := range p.Stages {
@@ -167,13 +173,14 @@ func (p *Plan) Share(stage int) float64 {
 	return p.Stages[stage].Seconds / round
 }
 
-// ExpectedRows returns the rows of the batch for which the plan's times are estimated.
+// ExpectedRows returns the number of rows in a batch for which the plan's times are
+// estimated.
 func (p *Plan) ExpectedRows() int { return p.stage.Expect }
 
-// RowsPerSecond returns how many rows the full pipeline is expected to compute a second.
-// It is an estimate by what was measured of the devices, or where nothing was, by what a
-// core commonly does. It is 0 if the layers take no time, or if the device list gives
-// speeds, which are relative to each other.
+// RowsPerSecond returns the estimated throughput of the pipeline, in rows a second. The
+// estimate is based on the measured speed of the devices, or, if they were not measured,
+// on that of a typical core. It is 0 if the device list gives speeds, since these are
+// only relative to each other, or if the layers' costs are 0.
 func (p *Plan) RowsPerSecond() float64 {
 	busiest := p.busiest()
 	for _, place := range p.site.places {
@@ -189,7 +196,7 @@ func (p *Plan) RowsPerSecond() float64 {
 	return float64(p.stage.Expect) / busiest
 }
 
-// units are the cores of a stage's device, or the device.
+// units returns the cores of a stage's device, or the device's name if it has none.
 func (s StagePlan) units() (names []string) {
 	if len(s.Device.Cores) == 0 {
 		return []string{s.Device.Name}
@@ -200,7 +207,8 @@ func (s StagePlan) units() (names []string) {
 	return names
 }
 
-// Slowest is the stage that a batch takes longest in, which sets the pace.
+// Slowest returns the index of the stage with the most Seconds, which limits the
+// throughput.
 func (p *Plan) Slowest() int {
 	slowest := 0
 	for i, s := range p.Stages {

@@ -2,17 +2,17 @@ package pipeline
 
 import "sync"
 
-// queue holds the calls that wait for their turn, in the order in which they came. A
-// caller that gives up removes its call, so that abandoned calls occupy no room.
+// queue holds the waiting calls, in the order in which they were made. A caller that gives
+// up removes its call, so that the call doesn't count against the backlog any more.
 type queue struct {
 	room    chan struct{} // holds one value for each waiting call
-	wake    chan struct{} // holds one value while there may be something for the gatherer to do
+	wake    chan struct{} // holds one value while the gatherer may have something to do
 	closing chan struct{} // closed when the queue accepts no more calls
 	drained chan struct{} // closed by the gatherer when it has ended
 
 	mu          sync.Mutex
 	first, last *call
-	spare       *call // calls to be used again, linked by next
+	spare       *call // a list of calls that may be used again, linked by next
 	closed      bool
 }
 
@@ -25,8 +25,8 @@ func newQueue(room int) queue {
 	}
 }
 
-// push appends a call for which the caller has sent to room; the caller's reference
-// becomes the queue's. It returns false, and does nothing, if the queue is closed.
+// push appends a call, for which its caller has sent a value to room, and with it a
+// reference to the call. It returns false, and does nothing, if the queue is closed.
 func (q *queue) push(c *call) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -40,8 +40,8 @@ func (q *queue) push(c *call) bool {
 	return true
 }
 
-// pop removes the first call and returns it with the queue's reference, or nil if
-// the queue is empty. open reports whether calls may still come.
+// pop removes the first call and returns it, with the queue's reference; nil if the queue
+// is empty. open reports whether further calls may be pushed.
 func (q *queue) pop() (c *call, open bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -52,9 +52,9 @@ func (q *queue) pop() (c *call, open bool) {
 	return c, !q.closed
 }
 
-// rotate appends c, which was popped before, and pops the first call in its place; it
-// returns c itself if the queue is empty. c gets the room of the call that leaves, so
-// that rotate never waits for room.
+// rotate pops the first call and appends c, which was popped before. If the queue is empty
+// it returns c. The value that the popped call had in room then counts for c, so that
+// rotate doesn't have to wait for room.
 func (q *queue) rotate(c *call) *call {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -67,8 +67,8 @@ func (q *queue) rotate(c *call) *call {
 	return first
 }
 
-// remove removes a call, whose reference is then the caller's. It returns false if
-// the call isn't in the queue.
+// remove removes a call, and the queue's reference to it becomes the caller's. It returns
+// false if the call isn't in the queue.
 func (q *queue) remove(c *call) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -132,7 +132,7 @@ func (q *queue) isClosed() bool {
 	return q.closed
 }
 
-// unused returns a call that nobody else refers to, with one reference.
+// unused returns a call that is not in use, with one reference.
 func (q *queue) unused() *call {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -146,7 +146,7 @@ func (q *queue) unused() *call {
 	return c
 }
 
-// recycle takes back a call without references.
+// recycle keeps a call without references to be used again.
 func (q *queue) recycle(c *call) {
 	c.request, c.position, c.progress = request{}, position{}, progress{}
 	q.mu.Lock()

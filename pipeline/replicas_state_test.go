@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/internal/allocated"
 	"github.com/leat-dev/leat/internal/stagetest"
 	"github.com/leat-dev/leat/kernels"
 	"github.com/leat-dev/leat/model"
@@ -204,7 +205,7 @@ func TestReplicasHoldWhatIsPlanned(t *testing.T) {
 		l, err := startLine(t.Context(), plan)
 		require.NoError(t, err)
 		for name, bytes := range planned {
-			assert.Equal(t, bytes, device.InUse(name), "%s of %s", name, list)
+			assert.Equal(t, bytes, allocated.Bytes(name), "%s of %s", name, list)
 		}
 		require.NoError(t, l.Close())
 	}
@@ -230,7 +231,7 @@ func TestReplicasOfAModelHoldWhatIsPlanned(t *testing.T) {
 		}
 		l, err := startLine(t.Context(), plan)
 		require.NoError(t, err)
-		assert.Equal(t, bytes, device.InUse("cpu:0"), list)
+		assert.Equal(t, bytes, allocated.Bytes("cpu:0"), list)
 		require.NoError(t, l.Close())
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/internal/allocated"
 	"github.com/leat-dev/leat/internal/stagetest"
 	"github.com/leat-dev/leat/kernels"
 	"github.com/leat-dev/leat/packer"
@@ -115,7 +116,7 @@ func TestABatchGoesByItsRoute(t *testing.T) {
 					l.Release(b)
 				}
 			}
-			for i, s := range l.Stats() {
+			for i, s := range l.Stats().Stages {
 				k := counts[i]
 				assert.EqualValues(t, sent, s.Batches)
 				assert.EqualValues(t, sent, s.Rows)
@@ -298,7 +299,7 @@ func TestStartFailureOfAReplicaLeavesNothing(t *testing.T) {
 	require.ErrorAs(t, err, &at)
 	assert.Equal(t, 1, at.Stage)
 	assert.Equal(t, 2, layers[0].(*marked).Closed)
-	assert.Zero(t, device.InUse("cpu:0"))
+	assert.Zero(t, allocated.Bytes("cpu:0"))
 }
 
 // loading is a layer that may fail to load.
@@ -341,13 +342,13 @@ func TestReplicasThatCannotShareRoutes(t *testing.T) {
 	_, err := pipeline.NewPlan(t.Context(), marking(3), pipeline.WithDevices(replicated(3, 2, 1)))
 	require.ErrorAs(t, err, new(*device.ListError))
 	assert.ErrorContains(t, err, `"cpu:0|cpu:0": 2 replicas, and cpu:0|cpu:0|cpu:0 has 3`)
-	assert.ErrorContains(t, err, "give it a number that divides 3")
+	assert.ErrorContains(t, err, "use a number that divides 3")
 
 	_, err = pipeline.NewPlan(t.Context(), marking(3), pipeline.WithImagined("cuda:0|cuda:1|cuda:2,cuda:3,cuda:4|cuda:5"))
 	assert.ErrorAs(t, err, new(*device.ListError))
 
 	_, err = pipeline.NewPlan(t.Context(), marking(3), pipeline.WithDevices(replicated(64)), pipeline.WithInFlight(1<<15))
-	assert.ErrorContains(t, err, "32768 batches in flight on each of 64 routes: they may be 1048576 in all")
+	assert.ErrorContains(t, err, "32768 batches in flight on each of 64 routes: there may be at most 1048576 in all")
 }
 
 // Balanced takes a stage with replicas to be as fast as they are together, the

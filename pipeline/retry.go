@@ -8,28 +8,27 @@ import (
 	"github.com/leat-dev/leat/stage"
 )
 
-// A batch with rows of several calls that fails is tried again in halves, so that
-// only those calls fail whose rows make it fail: of n calls' rows each half has
-// about n/2, and a call whose rows fail alone gets the error. So the rows of a call
-// are tried again at most log2(n) times, rounded up, and fewer than 2n batches come
-// of one.
+// If a batch with rows of several calls fails, each half of it is computed again, so that
+// only those calls fail whose rows make it fail. Each half holds the rows of about half of
+// the calls. A call whose rows fail in a batch of their own gets the error. So for a batch
+// with rows of n calls, the rows of one call are computed again at most log2(n) times,
+// rounded up, in fewer than 2n further batches.
 
-// retry is a part of a batch that failed, to be tried again.
+// retry is a part of a batch that failed, to be computed again.
 type retry struct {
 	pieces []piece
-	err    error // of that batch
+	err    error // the error of that batch
 }
 
-// retries holds the parts of failed batches until the gatherer sends them again.
-// They go before rows that have not been sent, so that there are never more of them
-// than the batches in flight can hold.
+// retries holds the parts of failed batches until the gatherer sends them. They are sent
+// before other rows, so that they are never more than the batches in flight can hold.
 type retries struct {
 	mu    sync.Mutex
 	queue []retry
 }
 
-// add queues both halves of a batch that failed with err. The references of the
-// batch become the queue's.
+// add queues both halves of a batch that failed with err. The batch's references to its
+// calls become those of the retries.
 func (r *retries) add(pieces []piece, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,8 +56,8 @@ func (r *retries) empty() bool {
 	return len(r.queue) == 0
 }
 
-// worthRetrying reports whether a batch that failed with err is tried again. It
-// removes from the flight the pieces of calls that have ended meanwhile.
+// worthRetrying reports whether the rows of a batch that failed with err are computed
+// again. It removes the pieces of calls that have ended meanwhile from the flight.
 func (p *Pipeline) worthRetrying(f *flight, err error) bool {
 	if !p.isolate || !errors.As(err, new(*stage.Error)) || errors.Is(err, ErrClosed) {
 		return false
@@ -73,7 +72,7 @@ func (p *Pipeline) worthRetrying(f *flight, err error) bool {
 	return len(f.pieces) > 1
 }
 
-// failRetries ends the calls of all retries, each with the error of its batch.
+// failRetries ends the calls of all retries with the errors of their batches.
 func (g *gatherer) failRetries() {
 	for {
 		r, ok := g.retries.next()
@@ -86,7 +85,7 @@ func (g *gatherer) failRetries() {
 	}
 }
 
-// refill copies the rows of a retry to a batch and returns how many there are.
+// refill copies the rows of a retry to a batch and returns how many it has copied.
 func (g *gatherer) refill(b *stage.Batch, f *flight, r retry) (rows int) {
 	for _, s := range r.pieces {
 		if !s.call.copyRows(b.Input[rows*g.in:], s.from, s.n) {

@@ -11,14 +11,14 @@ import (
 	"github.com/leat-dev/leat/stage"
 )
 
-// Where stages have replicas, a batch goes by a route: one replica a stage, of a
-// stage with k of them number route mod k. There are as many routes as the stage
-// with the most replicas has; of each other stage, every replica serves equally
-// many. Batches of one route come out in order, and batches of different routes
-// pass each other.
+// If stages have replicas, each batch takes a route, which leads through one replica of
+// each stage: through replica number route mod k of a stage with k replicas. There are as
+// many routes as the stage with the most replicas has, and every replica of a stage is on
+// equally many of them. Batches on one route finish in the order in which they were sent.
+// Batches on different routes may overtake each other.
 
-// routesOf is how many routes lead through the places of runs, where even has
-// passed them.
+// routesOf returns the number of routes through the places of runs, for which even has
+// returned no error.
 func routesOf(places []device.Place, runs []packer.Run) int {
 	routes := 1
 	for _, r := range runs {
@@ -28,6 +28,7 @@ func routesOf(places []device.Place, runs []packer.Run) int {
 	return routes
 }
 
+// gcd returns the greatest common divisor.
 func gcd(a, b int) int {
 	for b != 0 {
 		a, b = b, a%b
@@ -35,7 +36,7 @@ func gcd(a, b int) int {
 	return a
 }
 
-// everywhere is a run at each place.
+// everywhere returns one run for each place.
 func everywhere(places []device.Place) []packer.Run {
 	runs := make([]packer.Run, len(places))
 	for i := range runs {
@@ -44,8 +45,8 @@ func everywhere(places []device.Place) []packer.Run {
 	return runs
 }
 
-// even says whether the replicas of the places can share the routes evenly, and if
-// not which place is in the way.
+// even returns an error, and the index of a place, if the routes can't be divided evenly
+// among the replicas of that place.
 func even(places []device.Place) (uneven int, err error) {
 	most := 0
 	for i, at := range places {
@@ -56,15 +57,15 @@ func even(places []device.Place) (uneven int, err error) {
 	routes := 1 + len(places[most].Also)
 	for i, at := range places {
 		if k := 1 + len(at.Also); routes%k != 0 {
-			return i, fmt.Errorf("%d replicas, and %s has %d: a request goes by one of %d routes, which %d can't share evenly; give it a number that divides %d",
+			return i, fmt.Errorf("%d replicas, and %s has %d: the %d routes can't be divided evenly among %d replicas; use a number that divides %d",
 				k, places[most].Name(), routes, routes, k, routes)
 		}
 	}
 	return 0, nil
 }
 
-// met returns the numbers of those of a stage's n replicas that share a route with
-// replica j of the stage before or after, which has k.
+// met returns the numbers of those replicas of a stage that are on a route with replica j
+// of the stage before or after it. The stage has n replicas, the other one has k.
 func met(j, k, n, routes int) (numbers []int) {
 	for i := range n {
 		if stage.Replicas(k).Meets(j, stage.Replicas(n), i, routes) {
@@ -74,22 +75,21 @@ func met(j, k, n, routes int) (numbers []int) {
 	return numbers
 }
 
-// On returns the replica of the stage that a route leads through, as a stage by
-// itself.
+// On returns the replica of the stage that a route leads through; see Each.
 func (s StagePlan) On(route int) StagePlan {
 	each := s.Each()
 	return each[stage.Replicas(len(each)).For(route)]
 }
 
-// connect makes a link into each replica.
+// connect makes the link into each replica.
 func (l *Line) connect() {
 	p := l.plan
-	before := 1 // who sends: the line, then each stage's replicas
+	before := 1 // the number of senders: the line, and then the replicas of a stage
 	for i, replicas := range l.stages {
 		k, depth := len(replicas), p.config.depth(i)
 		if len(met(0, before, k, p.routes)) > 1 {
-			// A replica that is slow, or hangs, must not keep those who send to it
-			// from the others: whatever is in flight has room before it.
+			// A slow replica must not block senders that also send to other replicas:
+			// its link holds all batches that may be in flight.
 			depth = max(depth, p.stage.InFlight)
 		}
 		if i == 0 {
@@ -97,7 +97,7 @@ func (l *Line) connect() {
 		}
 		links := make([]stage.Link, k)
 		for j := range links {
-			links[j] = stage.Shared(replicas[j].Link(depth), len(met(j, k, before, p.routes)))
+			links[j] = newSharedLink(replicas[j].Link(depth), len(met(j, k, before, p.routes)))
 			if i == 0 {
 				links[j] = &entry{Link: links[j], room: l.handler.Room}
 			}
@@ -107,8 +107,8 @@ func (l *Line) connect() {
 	}
 }
 
-// run starts a goroutine for each replica of each stage, and where the last stage does
-// not finish its batches another one that does.
+// run starts a goroutine for each replica of each stage and, unless the last stage
+// finishes its batches itself, a goroutine that does so for each of its replicas.
 func (l *Line) run() {
 	ctx, stop := context.WithCancel(context.Background())
 	l.stop, l.started = stop, time.Now()
@@ -128,16 +128,16 @@ func (l *Line) run() {
 				out[0] = end
 				l.running.Go(func() { l.finishAll(ctx, end) })
 			}
-			s.Observe(l.plan.config.Observer, l.traffic, j)
-			l.running.Go(func() { _ = s.Run(ctx, in, out...) }) // it ends by Close or by stop
+			s.Observe(l.plan.config.observer, l.traffic.Empty, j)
+			l.running.Go(func() { _ = s.Run(ctx, in, out...) }) // returns when the line is closed
 		}
 	}
 }
 
-// finishesApart reports whether batches are finished by a goroutine of its own though
-// the last stage could do it: it takes the work from the last stage where a processor is
-// left for it that no stage uses, and where there are more batches in flight than
-// stages, so that the stage has another one to work on meanwhile.
+// finishesApart reports whether a separate goroutine finishes the batches although the
+// last stage could do so. That is worth it if there is a processor that no stage uses, and
+// if more batches than stages are in flight, so that the last stage can compute another
+// batch meanwhile.
 func (p *Plan) finishesApart() bool {
 	cores := map[string]bool{}
 	for _, s := range p.Stages {
@@ -147,5 +147,5 @@ func (p *Plan) finishesApart() bool {
 			}
 		}
 	}
-	return p.stage.InFlight > p.standing() && len(cores) < runtime.GOMAXPROCS(0)
+	return p.stage.InFlight > p.replicas() && len(cores) < runtime.GOMAXPROCS(0)
 }

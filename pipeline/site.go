@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/leat-dev/leat/device"
 	"github.com/leat-dev/leat/internal/calibrate"
@@ -12,42 +13,51 @@ import (
 	"github.com/leat-dev/leat/stage"
 )
 
-// Site is where the stages of a pipeline may stand: the devices of a list, or
-// those that a placement names, looked up once, so that several plans for them
-// can be compared.
+// Site is a set of layers and the devices that are available for them. The devices are
+// looked up once, so that plans for several states can be compared. [Survey] returns a
+// Site.
 type Site struct {
-	layers []stage.Layer
-	config Config
-	places []device.Place
-	runs   []packer.Run // the placement's; nil: to be cut
-	heap   int64        // bytes of the process's heap when the devices were looked up
-	notes  []string
+	layers    []stage.Layer
+	config    config
+	places    []device.Place
+	runs      []packer.Run // as the placement says; nil: the packer cuts the layers into runs
+	heap      int64        // bytes of the process's heap when the devices were looked up
+	notes     []string
+	gathering atomic.Bool // Gathering was called: its caller applies WithMaxWait and WithBacklog
 }
 
-// Survey looks up where the layers may stand. It opens devices only to measure
-// their speed, where that matters and isn't known. A malformed device list is a
-// *device.ListError, a malformed placement a *placement.Error.
+// Survey looks up the devices that the options name. It opens devices only to measure
+// their speed; see [WithCalibration]. The error is a [*device.ListError] if the device
+// list is malformed, and a [*placement.Error] if the placement is.
 func Survey(ctx context.Context, layers []stage.Layer, options ...Option) (*Site, error) {
 	c, err := newConfig(options)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case c.has("WithState"):
+		return nil, noEffect("WithState", "the state is an argument of Site.Plan")
 	}
+	return survey(ctx, layers, c)
+}
+
+func survey(ctx context.Context, layers []stage.Layer, c config) (*Site, error) {
 	if len(layers) == 0 {
-		return nil, errors.New("a pipeline of no layers")
+		return nil, errors.New("a pipeline without layers")
 	}
-	if err := stage.Check(layers, c.Input); err != nil {
+	var err error
+	if err = stage.Check(layers, c.input); err != nil {
 		return nil, err
 	}
 	s := &Site{layers: layers, config: c, heap: heapBytes()}
 	switch {
-	case c.Placement != "" || c.Placed != nil:
+	case c.has("WithPlacement") || c.has("WithPlacementFile"):
 		err = s.placed()
-	case c.Imagined:
-		if s.places, err = device.WhatIf(c.Devices); err == nil {
+	case c.imagined:
+		if s.places, err = device.WhatIf(c.devices); err == nil {
 			err = s.listed()
 		}
 	default:
-		if s.places, err = device.Resolve(c.Devices, c.Threads); err == nil {
+		if s.places, err = device.Resolve(c.devices, c.threads); err == nil {
 			err = s.listed()
 		}
 		if err == nil {
@@ -60,7 +70,8 @@ func Survey(ctx context.Context, layers []stage.Layer, options ...Option) (*Site
 	return s, nil
 }
 
-// listed says whether the places of a list go together.
+// listed returns an error if the replicas in the device list don't divide the routes
+// evenly.
 func (s *Site) listed() error {
 	if i, err := even(s.places); err != nil {
 		return &device.ListError{Entry: s.places[i].Name(), Reason: err.Error()}
@@ -68,10 +79,10 @@ func (s *Site) listed() error {
 	return nil
 }
 
-// measure fills in the speeds of the places, where there is something to
-// balance and the list doesn't give them.
+// measure sets the measured speeds of the places if that was asked for, the layers are
+// to be balanced between several places, and the list gives no speeds.
 func (s *Site) measure(ctx context.Context) error {
-	if !s.config.Calibrate || s.config.Pack != Balanced || len(s.places) < 2 {
+	if !s.config.calibrate || s.config.pack != Balanced || len(s.places) < 2 {
 		return nil
 	}
 	var each []*device.Place
@@ -88,18 +99,18 @@ func (s *Site) measure(ctx context.Context) error {
 		}
 		infos = append(infos, at.Info)
 	}
-	infos, err := calibrate.Load(ctx, s.config.RatesDir, infos)
+	infos, err := calibrate.Load(ctx, s.config.ratesDir, infos)
 	for i, info := range infos {
 		each[i].Info = info
 	}
 	return err
 }
 
-// placed reads the placement file: each of its runs is a place.
+// placed makes a place of each run of layers in the placement file.
 func (s *Site) placed() error {
-	file, err := s.config.Placed, error(nil)
+	file, err := s.config.placed, error(nil)
 	if file == nil {
-		if file, err = placement.ReadFile(s.config.Placement); err != nil {
+		if file, err = placement.ReadFile(s.config.placement); err != nil {
 			return err
 		}
 	}
@@ -108,7 +119,7 @@ func (s *Site) placed() error {
 		names[i] = l.Name()
 	}
 	canonical := func(name string) string {
-		if places, err := device.Resolve(name, s.config.Threads); err == nil && len(places) == 1 {
+		if places, err := device.Resolve(name, s.config.threads); err == nil && len(places) == 1 {
 			return places[0].Name()
 		}
 		return ""
@@ -117,8 +128,8 @@ func (s *Site) placed() error {
 	if err != nil {
 		return err
 	}
-	fellBack := false    // the run before went to the fallback
-	var spelled []string // the places, as the file does
+	fellBack := false    // the previous run is on the fallback device
+	var spelled []string // the devices' names in the file, by place
 	for _, r := range runs {
 		at, err := s.place(r.Device)
 		missing := err != nil && !errors.As(err, new(*device.ListError)) && !errors.Is(err, errSeveral)
@@ -133,7 +144,7 @@ func (s *Site) placed() error {
 		}
 		last := len(s.runs) - 1
 		if last >= 0 && (missing || fellBack) && s.places[last].String() == at.String() {
-			s.runs[last].To = r.To // what was apart only by the missing device
+			s.runs[last].To = r.To // only the missing device kept the two runs apart
 		} else {
 			s.places = append(s.places, at)
 			spelled = append(spelled, r.Device)
@@ -147,33 +158,35 @@ func (s *Site) placed() error {
 	return nil
 }
 
-var errSeveral = errors.New("a layer stands on one device")
+var errSeveral = errors.New("a layer is on one device")
+
+// place returns the place that the placement file calls name.
 
 func (s *Site) place(name string) (device.Place, error) {
-	places, err := device.Resolve(name, s.config.Threads)
+	places, err := device.Resolve(name, s.config.threads)
 	if err != nil {
 		return device.Place{}, err
 	}
 	if len(places) != 1 {
-		return device.Place{}, fmt.Errorf("%q stands for %d devices: %w", name, len(places), errSeveral)
+		return device.Place{}, fmt.Errorf("%q means %d devices: %w", name, len(places), errSeveral)
 	}
 	return places[0], nil
 }
 
-// Plan places the layers for what they keep between batches; see Config.State. It
-// cuts the layers into runs anew, unless a placement says where they go. If the
-// layers don't fit, the error wraps packer.ErrNoFit. If ctx ends, the error is that
-// of ctx.
+// Plan assigns the layers to devices, given what they keep between batches; see
+// [WithState]. If the options name no placement, it cuts the layers into runs. If the
+// layers don't fit, the error wraps [packer.ErrNoFit]. If ctx ends, Plan returns ctx's
+// error.
 func (s *Site) Plan(ctx context.Context, state stage.Config) (*Plan, error) {
 	return s.plan(ctx, s.runs, state)
 }
 
-// Fits returns nil if Plan would find a plan, and else Plan's error. It takes a
-// fraction of Plan's time.
+// Fits returns the error that Plan would return, in a fraction of the time.
 func (s *Site) Fits(ctx context.Context, state stage.Config) error {
 	return s.fits(ctx, s.runs, state)
 }
 
+// fits returns the error that plan would return.
 func (s *Site) fits(ctx context.Context, runs []packer.Run, state stage.Config) error {
 	p, entries, devices, err := s.prepare(ctx, runs, state)
 	if err == nil {
@@ -182,26 +195,26 @@ func (s *Site) fits(ctx context.Context, runs []packer.Run, state stage.Config) 
 	return err
 }
 
-// Chooses reports whether Plan chooses between several ways to place the layers by
-// their speed: no placement says where they go, they aren't packed first-fit, and
-// there are several places for them.
+// Chooses reports whether Plan compares the speed of several assignments of the layers
+// to devices. That is so if there is no placement, the packing isn't [FirstFit], and the
+// device list has several entries.
 func (s *Site) Chooses() bool {
-	return s.runs == nil && s.config.Pack == Balanced && len(s.places) > 1
+	return s.runs == nil && s.config.pack == Balanced && len(s.places) > 1
 }
 
-// Fits returns nil if With would find a plan, and else With's error. It takes a
-// fraction of With's time.
+// Fits returns the error that With would return, in a fraction of the time.
 func (p *Plan) Fits(ctx context.Context, state stage.Config) error {
 	return p.site.fits(ctx, p.runs, state)
 }
 
-// With returns the plan that has the same layers at the same places, for another
-// state. Its errors are those of Site.Plan.
+// With returns a plan with the same layers on the same devices, for another state. Its
+// errors are those of [Site.Plan].
 func (p *Plan) With(ctx context.Context, state stage.Config) (*Plan, error) {
 	return p.site.plan(ctx, p.runs, state)
 }
 
-// plan places the layers in the given runs, or in the best ones if runs is nil.
+// plan assigns the given runs of layers to their places. If runs is nil, it cuts the
+// layers into the best ones.
 func (s *Site) plan(ctx context.Context, runs []packer.Run, state stage.Config) (*Plan, error) {
 	p, entries, devices, err := s.prepare(ctx, runs, state)
 	if err != nil {
@@ -218,13 +231,16 @@ func (s *Site) plan(ctx context.Context, runs []packer.Run, state stage.Config) 
 	return p, p.unused(entries, devices)
 }
 
-// prepare returns a plan that has no stages yet, and what the packer needs for it.
+// prepare returns a plan without stages, and the input of the packer for it.
 func (s *Site) prepare(ctx context.Context, runs []packer.Run, state stage.Config) (*Plan, []packer.Entry, []packer.Device, error) {
+	if err := checkState(state); err != nil {
+		return nil, nil, nil, err
+	}
 	c := s.config
-	c.State = state
+	c.state = state
 	p := &Plan{Notes: s.notes, site: s, layers: s.layers, config: c}
-	// How many stages and routes there are is known only when the layers are
-	// placed: at most one run at each place. The plan reserves memory for as many.
+	// The numbers of stages and of routes are known only after packing. There is at most
+	// one run of layers at each place, and the plan reserves memory for that many.
 	if runs == nil {
 		runs = everywhere(s.places)
 	}
@@ -237,14 +253,14 @@ func (s *Site) prepare(ctx context.Context, runs []packer.Run, state stage.Confi
 	return p, entries, devices, err
 }
 
-// pack returns the given runs if they fit, or if runs is nil the best ones; of
-// those, if fits is set, only whether there are any.
+// pack returns the given runs if they fit. If runs is nil it returns the best runs, or,
+// if fits is set, only checks that there are runs that fit.
 func (p *Plan) pack(entries []packer.Entry, devices []packer.Device, runs []packer.Run, fits bool) ([]packer.Run, error) {
 	var err error
 	switch {
 	case runs != nil:
 		err = packer.Check(entries, devices, runs)
-	case p.config.Pack == FirstFit:
+	case p.config.pack == FirstFit:
 		runs, err = packer.FirstFit(entries, devices)
 	case fits:
 		err = packer.Fits(entries, devices)
@@ -252,24 +268,24 @@ func (p *Plan) pack(entries []packer.Entry, devices []packer.Device, runs []pack
 		runs, err = packer.Balanced(entries, devices)
 	}
 	if short := (*packer.NoFitError)(nil); errors.As(err, &short) {
-		return nil, noFit{short, p.reserved(short.Memory)}
+		return nil, noFitError{short, p.reserved(short.Memory)}
 	}
 	return runs, err
 }
 
-// noFit is the packer's error with sizes for people, and with the part of the memory
-// that is kept free.
-type noFit struct {
+// noFitError is a *packer.NoFitError whose text has readable sizes and names the memory
+// that the plan leaves free. The packer knows neither.
+type noFitError struct {
 	*packer.NoFitError
 	reserve int64
 }
 
-func (e noFit) Error() string {
+func (e noFitError) Error() string {
 	text := packer.ErrNoFit.Error() + ": " + e.Describe(device.FormatSize)
 	if e.Memory != nil && e.reserve > 0 {
-		text += fmt.Sprintf(" (beside %s of free memory that are reserved)", device.FormatSize(e.reserve))
+		text += fmt.Sprintf(" (%s of the free memory is reserved)", device.FormatSize(e.reserve))
 	}
 	return text
 }
 
-func (e noFit) Unwrap() error { return e.NoFitError }
+func (e noFitError) Unwrap() error { return e.NoFitError }

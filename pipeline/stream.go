@@ -11,40 +11,40 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Map passes the elements of xs through the pipeline and yields their results in
-// order. An element is rows as for Do, and may not be changed until its result has been
-// yielded or the loop has ended. The loop owns the results. Ranging over Map again
-// reads xs again.
+// Map passes the elements of xs through the pipeline and yields their results in the order
+// of the elements. An element is one or more rows, as for [Pipeline.Do]. It must not be
+// changed until its result has been yielded or the loop has ended. The results belong to
+// the loop. Each loop over the returned iterator reads xs from the beginning.
 //
-// Elements are read ahead of the loop, as many rows as WithAhead says, so that a loop
-// that is slow holds a bounded number of rows. The error of an element is yielded in
-// the place of its result, and further results follow. When ctx ends, or the pipeline
-// is closed, ctx's error or ErrClosed is yielded as the last element.
+// Map reads elements ahead of the loop, as many rows as [WithAhead] says, so that the
+// memory of a slow loop is bounded. If an element fails, its error is yielded in place of
+// its result, and the loop continues. If ctx ends or the pipeline is closed, ctx's error
+// or ErrClosed is yielded last.
 //
-// A goroutine of Map's own reads xs, and has ended when the loop ends. However, if the
-// loop ends while xs blocks, Map waits no longer than a second for it; the goroutine
-// then ends when xs returns or yields, which has no effect. An xs that may block for
-// long should return when a context ends that the caller cancels after the loop. If xs
-// panics or calls runtime.Goexit, so does the loop.
+// Map reads xs on a goroutine of its own, which has ended when the loop ends. There is
+// one exception: if xs blocks, the loop ends after waiting for a second, and the goroutine
+// ends when xs yields or returns. An xs that may block for long should return when its
+// own context ends, which the caller cancels after the loop. If xs panics or calls
+// runtime.Goexit, so does the loop.
 func (p *Pipeline) Map(ctx context.Context, xs iter.Seq[[]float32]) iter.Seq2[[]float32, error] {
 	return p.MapErr(ctx, withoutErrors(xs))
 }
 
-// MapErr is Map for a source that may fail: an error that xs yields is yielded in the
-// place of the element's result, and what xs yields next follows.
+// MapErr is Map for an xs that may fail. An error from xs is yielded in place of the
+// element's result, and the loop continues with the next element.
 func (p *Pipeline) MapErr(ctx context.Context, xs iter.Seq2[[]float32, error]) iter.Seq2[[]float32, error] {
 	return func(yield func([]float32, error) bool) {
 		p.stream(ctx, xs, true, func(r Result, err error) bool { return yield(r.Y, err) })
 	}
 }
 
-// MapUnordered is Map that yields results in the order in which they are ready, each
-// with its element.
+// MapUnordered is Map, except that it yields each result as soon as it is computed,
+// together with its element.
 func (p *Pipeline) MapUnordered(ctx context.Context, xs iter.Seq[[]float32]) iter.Seq2[Result, error] {
 	return p.MapUnorderedErr(ctx, withoutErrors(xs))
 }
 
-// MapUnorderedErr is MapUnordered for a source that may fail, as MapErr is Map.
+// MapUnorderedErr is MapUnordered for an xs that may fail; see [Pipeline.MapErr].
 func (p *Pipeline) MapUnorderedErr(ctx context.Context, xs iter.Seq2[[]float32, error]) iter.Seq2[Result, error] {
 	return func(yield func(Result, error) bool) { p.stream(ctx, xs, false, yield) }
 }
@@ -61,37 +61,37 @@ func withoutErrors(xs iter.Seq[[]float32]) iter.Seq2[[]float32, error] {
 
 // Result is the result of one element of a stream.
 type Result struct {
-	Index int       // of the element, from 0
-	X     []float32 // the element; nil if the source yielded an error
-	Y     []float32 // its result; nil with an error
+	Index int       // the element's index in the stream, from 0
+	X     []float32 // the element; nil if the stream yielded an error in its place
+	Y     []float32 // the result; nil if the element failed
 }
 
-// stream is one loop over a Map: the calls of its elements, from when they are read to
-// when their results are yielded.
+// stream is one loop over a Map. It holds a call for each element that has been read and
+// whose result has not been yielded.
 type stream struct {
 	pipeline *Pipeline
 	ordered  bool
 	ahead    *semaphore.Weighted // rows that may still be read ahead
-	wake     chan struct{}       // holds one value when the loop should look again
+	wake     chan struct{}       // holds one value after a change that the loop may wait for
 	ended    chan struct{}       // closed when the reading goroutine ends
-	how      how                 // it ended
+	how      how                 // how xs has ended, set before ended is closed
 
 	mu    sync.Mutex
 	live  map[*call]struct{} // calls whose results have not been yielded
-	ready []*call            // ordered: the same in their order; else those that have ended
+	ready []*call            // if ordered, these calls in their order; otherwise those of them that have ended
 	read  bool               // xs has ended
-	cut   bool               // before its end, because ctx ended
+	cut   bool               // reading has stopped because ctx ended
 	left  bool               // the loop has ended
-	alone bool               // and doesn't wait for xs any more
+	alone bool               // the loop has ended without waiting for xs any longer
 }
 
-// how says how xs ended.
+// how says how xs has ended.
 type how struct {
 	returned bool
 	panicked any
 }
 
-// patience is how long a loop that ends waits for a source that blocks.
+// patience is how long a loop that has ended waits for an xs that blocks.
 const patience = time.Second
 
 func (p *Pipeline) stream(ctx context.Context, xs iter.Seq2[[]float32, error], ordered bool, yield func(Result, error) bool) {
@@ -126,8 +126,8 @@ func (p *Pipeline) stream(ctx context.Context, xs iter.Seq2[[]float32, error], o
 	}
 }
 
-// next waits for the next call to yield and returns it when it has ended. It returns
-// nil after the last one.
+// next returns the next call whose result is to be yielded, after waiting for its end. It
+// returns nil after the last call.
 func (s *stream) next(ctx context.Context) (*call, error) {
 	for {
 		s.mu.Lock()
@@ -160,7 +160,7 @@ func (s *stream) next(ctx context.Context) (*call, error) {
 	}
 }
 
-// yielded drops a call whose result is about to be yielded.
+// yielded releases a call whose result is about to be yielded.
 func (s *stream) yielded(c *call) {
 	s.ahead.Release(s.weight(c.rows))
 	s.mu.Lock()
@@ -169,13 +169,13 @@ func (s *stream) yielded(c *call) {
 	c.release()
 }
 
-// weight returns what an element counts of the rows ahead. One of more rows than may
-// be read ahead goes alone, and one without rows counts as one.
+// weight returns how many rows an element counts as, of those that may be read ahead. An
+// element with more rows than that counts as all of them, one without rows as one row.
 func (s *stream) weight(rows int) int64 { return int64(min(max(1, rows), s.pipeline.ahead)) }
 
-// readAll reads the elements, on a goroutine of its own. If xs panics, or calls
-// runtime.Goexit, the loop does the same; if the loop has ended already, the panic ends
-// the program as any other.
+// readAll reads the elements on a goroutine of its own. If xs panics or calls
+// runtime.Goexit, the loop does the same. If the loop no longer waits for xs, a panic of xs
+// ends the program.
 func (s *stream) readAll(ctx context.Context, xs iter.Seq2[[]float32, error]) {
 	defer close(s.ended)
 	defer func() {
@@ -201,7 +201,7 @@ func (s *stream) readAll(ctx context.Context, xs iter.Seq2[[]float32, error]) {
 	s.how.returned = true
 }
 
-// add queues an element and reports whether to read on.
+// add queues an element and reports whether to continue reading.
 func (s *stream) add(ctx context.Context, x []float32, index int, err error) bool {
 	p, rows := s.pipeline, 0
 	if err == nil {
@@ -214,12 +214,12 @@ func (s *stream) add(ctx context.Context, x []float32, index int, err error) boo
 		return false
 	}
 	c := p.call(make([]float32, rows*p.out), x, rows)
-	defer c.release() // the loop holds it too, and may leave meanwhile
+	defer c.release() // the loop has a reference of its own
 	c.index = index
 	if !s.ordered {
 		c.stream = s
 	}
-	if !s.take(c) {
+	if !s.hold(c) {
 		return false
 	}
 	defer s.poke()
@@ -232,9 +232,9 @@ func (s *stream) add(ctx context.Context, x []float32, index int, err error) boo
 	return !errors.Is(err, ErrClosed) && ctx.Err() == nil
 }
 
-// take adds a call, with a reference, to those of the loop. It returns false if the loop
+// hold adds a call, with a reference, to those of the loop. It returns false if the loop
 // has ended.
-func (s *stream) take(c *call) bool {
+func (s *stream) hold(c *call) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.left {
@@ -248,7 +248,7 @@ func (s *stream) take(c *call) bool {
 	return true
 }
 
-// finished notes that a call has ended whose result may be yielded now.
+// finished makes the loop yield the result of a call that has ended.
 func (s *stream) finished(c *call) {
 	s.mu.Lock()
 	s.ready = append(s.ready, c)
@@ -263,8 +263,8 @@ func (s *stream) poke() {
 	}
 }
 
-// leave ends the loop. Afterwards the memory of no call is touched, and xs has ended
-// unless it blocks.
+// leave ends the loop. After it has returned, no element is read and no result is written,
+// and xs has ended unless it blocks.
 func (s *stream) leave(stop context.CancelFunc) {
 	stop()
 	s.mu.Lock()
@@ -286,7 +286,8 @@ func (s *stream) leave(stop context.CancelFunc) {
 	}
 }
 
-// wait waits for the reading goroutine. It returns false if xs blocks.
+// wait waits until the reading goroutine has ended. It returns false if xs blocks for
+// longer than patience.
 func (s *stream) wait() bool {
 	select {
 	case <-s.ended:

@@ -7,7 +7,7 @@ import (
 	"github.com/leat-dev/leat/packer"
 )
 
-// unused sets the places that have no stage, with the reasons.
+// unused sets p.Unused to the places that have no stage, with the reasons.
 func (p *Plan) unused(entries []packer.Entry, devices []packer.Device) error {
 	used := make([]bool, len(devices))
 	for _, r := range p.runs {
@@ -30,7 +30,7 @@ func (p *Plan) unused(entries []packer.Entry, devices []packer.Device) error {
 	return nil
 }
 
-// whyUnused says why the place d has no stage in a plan that fits.
+// whyUnused returns why place d has no stage, in a plan that fits.
 func (p *Plan) whyUnused(entries []packer.Entry, devices []packer.Device, d int) (string, error) {
 	smallest, err := packer.Excluded(entries, devices, d)
 	if err != nil {
@@ -46,15 +46,15 @@ func (p *Plan) whyUnused(entries []packer.Entry, devices []packer.Device, d int)
 		return fmt.Sprintf("no layer fits: its budget is %s, and the smallest, %s, needs %s with its workspace", size(s.Budget), s.Entry, size(s.Need+s.Overhead)), nil
 	case len(p.runs) == len(entries):
 		return "every layer has a device of its own already", nil
-	case p.config.Pack == FirstFit && d > p.runs[len(p.runs)-1].Device:
+	case p.config.pack == FirstFit && d > p.runs[len(p.runs)-1].Device:
 		return "the devices before it hold all layers", nil
-	case p.config.Pack == FirstFit:
+	case p.config.pack == FirstFit:
 		return fmt.Sprintf("%s, which is next, doesn't fit there", entries[p.next(d)].Name), nil
 	}
 	return "no plan that fits would be faster with it", nil
 }
 
-// next returns the layer that would be the first at a place that has none.
+// next returns the layer that would be the first one at a place without layers.
 func (p *Plan) next(d int) (layer int) {
 	for _, r := range p.runs {
 		if r.Device < d {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/internal/traffic"
 	"github.com/leat-dev/leat/stage"
 )
 
@@ -26,7 +27,7 @@ type row struct {
 	devices []device.Device
 	stages  []*stage.Stage
 	in, out stage.Link
-	traffic *stage.Traffic
+	traffic *traffic.Counter
 	sent    uint64
 	told    []stage.Work
 	mu      sync.Mutex // guards told
@@ -40,7 +41,7 @@ func (r *row) Worked(w stage.Work) {
 }
 
 func newRow(t *testing.T, kinds string, layers ...*adds) *row {
-	r := &row{t: t, config: stage.Config{MaxRows: 4, MaxOutputs: 4, InFlight: 3, MaxTop: 2}, traffic: stage.NewTraffic()}
+	r := &row{t: t, config: stage.Config{MaxRows: 4, MaxOutputs: 4, InFlight: 3, MaxTop: 2}, traffic: traffic.New()}
 	r.in = stage.NewLink(3)
 	from := r.in
 	for i, kind := range kinds {
@@ -70,7 +71,7 @@ func newRow(t *testing.T, kinds string, layers ...*adds) *row {
 			require.NoError(t, err)
 			assert.Equal(t, overhead(len(all)-1, len(all)), d.Allocated()-held, "stage %d", i)
 		}
-		s.Observe(r, r.traffic, 0)
+		s.Observe(r, r.traffic.Empty, 0)
 		r.stages = append(r.stages, s)
 		in, out := from, stage.NewLink(3)
 		r.ends.Go(func() { _ = s.Run(t.Context(), in, out) })

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/internal/allocated"
 	"github.com/leat-dev/leat/internal/stagetest"
 	"github.com/leat-dev/leat/stage"
 )
@@ -74,5 +75,5 @@ func TestSizesThatNoMemoryHas(t *testing.T) {
 		_, err = stage.Load(t.Context(), stage.Position{Last: true}, d, layers, c.config, nil)
 		assert.ErrorContains(t, err, want)
 	}
-	assert.Zero(t, device.InUse("cpu:0"))
+	assert.Zero(t, allocated.Bytes("cpu:0"))
 }

@@ -3,42 +3,48 @@ package stage
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 )
 
-// ErrClosed says that a link, or what stands on it, has been closed.
+// ErrClosed is returned by operations on a link, or on something built on links, that
+// has been closed.
 var ErrClosed = errors.New("closed")
 
-// Link joins two stages: a bounded queue of batches with one receiver and one
-// sender, or with Shared several. Its plain case is a Go channel; a stage on another host would be
-// behind another.
+// Link is a bounded first-in, first-out queue of batches between two stages. Within a
+// process, NewLink returns one. A user who runs stages in several processes implements
+// Link on a connection, with [Message.AppendBinary] and [Message.UnmarshalBinary].
+//
+// One goroutine sends to a link and one receives from it, unless the implementation
+// allows more.
 type Link interface {
-	// Send hands the batch, and its ownership, to the receiver. It blocks
-	// while the link is full, until ctx ends.
+	// Send passes the batch, and its ownership, to the receiver. It blocks while the
+	// link is full. If ctx ends before, it returns ctx's error, and the batch stays the
+	// sender's.
 	Send(ctx context.Context, b *Batch) error
 
-	// TrySend is Send that doesn't block: it reports whether the link had room.
+	// TrySend is Send without blocking. It reports whether the batch was sent.
 	TrySend(b *Batch) bool
 
-	// Recv takes the next batch. After Close and the last batch it returns
-	// ErrClosed.
+	// Recv returns the next batch, which then belongs to the receiver. It blocks while
+	// the link is empty. After the last batch of a closed link it returns ErrClosed.
 	Recv(ctx context.Context) (*Batch, error)
 
-	// Len returns how many batches wait in the link.
+	// Len returns how many batches are in the link.
 	Len() int
 
-	// Close says that nothing more will be sent. The sender calls it, once.
+	// Close tells the receiver that no more batches will be sent. The sender calls it,
+	// once.
 	Close()
 }
 
-// NewLink returns a link within the process that holds up to depth batches; 0
-// hands them from goroutine to goroutine.
+// NewLink returns a link within the process that holds up to depth batches. With a
+// depth of 0, Send returns only when the receiver has the batch. Any number of
+// goroutines may send and receive.
 func NewLink(depth int) Link { return channel(make(chan *Batch, depth)) }
 
 type channel chan *Batch
 
 func (c channel) Send(ctx context.Context, b *Batch) error {
-	select { // the plain case first: a select of one costs half of one of two
+	select { // a select with one case costs half as much as one with two
 	case c <- b:
 		return nil
 	default:
@@ -74,25 +80,3 @@ func (c channel) Recv(ctx context.Context) (*Batch, error) {
 
 func (c channel) Len() int { return len(c) }
 func (c channel) Close()   { close(c) }
-
-// Shared returns the link for so many senders, each of which closes it once: it is
-// closed with the last of them.
-func Shared(l Link, senders int) Link {
-	if senders == 1 {
-		return l
-	}
-	s := &shared{Link: l}
-	s.senders.Store(int32(senders))
-	return s
-}
-
-type shared struct {
-	Link
-	senders atomic.Int32
-}
-
-func (s *shared) Close() {
-	if s.senders.Add(-1) == 0 {
-		s.Link.Close()
-	}
-}

@@ -12,23 +12,6 @@ import (
 	"github.com/leat-dev/leat/stage"
 )
 
-func TestASharedLinkClosesWithItsLastSender(t *testing.T) {
-	l := stage.Shared(stage.NewLink(1), 3)
-	l.Close()
-	l.Close()
-	b := stage.NewBatch(0, stage.Config{MaxRows: 1})
-	require.NoError(t, l.Send(t.Context(), b))
-	l.Close()
-	got, err := l.Recv(t.Context())
-	require.NoError(t, err)
-	assert.Same(t, b, got)
-	_, err = l.Recv(t.Context())
-	assert.ErrorIs(t, err, stage.ErrClosed)
-
-	alone := stage.NewLink(0)
-	assert.Equal(t, alone, stage.Shared(alone, 1))
-}
-
 func TestServingRoutes(t *testing.T) {
 	c := stage.Config{Pages: 5, MaxRows: 3}
 	assert.Equal(t, stage.Config{Pages: 15, MaxRows: 3}, c.Serving(3))

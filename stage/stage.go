@@ -36,7 +36,7 @@ type Stage struct {
 // The stage holds device memory until Close; the device stays the caller's.
 func Load(ctx context.Context, at Position, d device.Device, layers []Layer, c Config, loaded func(Layer)) (s *Stage, err error) {
 	s = &Stage{replicas: max(1, at.Replicas), routes: max(1, at.Routes), pages: c.Pages, device: d}
-	s.meter.place = place{number: at.Number, layers: Describe(layers), device: d.Info().Name}
+	s.meter.identity = identity{number: at.Number, layers: Describe(layers), device: d.Info().Name}
 	c = c.Serving(s.routes / int(s.replicas))
 	layer, loading := "", true // until it has returned, one way or another
 	defer func() {

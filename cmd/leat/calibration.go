@@ -15,14 +15,18 @@ import (
 const ratesVariable = "LEAT_RATES"
 
 // calibration returns the options that have devices measured, and the rates kept in
-// the user's cache folder where there is one.
-func calibration() ([]pipeline.Option, error) {
+// the user's cache folder where there is one. It returns none if the plan doesn't depend
+// on the devices' speeds, or if they can't be measured.
+func (f *pipelineFlags) calibration() ([]pipeline.Option, error) {
 	switch v := os.Getenv(ratesVariable); v {
 	case "":
 	case "off":
 		return nil, nil
 	default:
 		return nil, fmt.Errorf(`%s=%s: it may be "off", or not set`, ratesVariable, v)
+	}
+	if f.placed != nil || f.imagined || f.pack == pipeline.FirstFit {
+		return nil, nil
 	}
 	dir, err := os.UserCacheDir()
 	if err != nil {

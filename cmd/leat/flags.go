@@ -23,6 +23,8 @@ type pipelineFlags struct {
 	command *cobra.Command  // nil: of no command line
 	placed  *placement.File // what --placement names, once it is read
 
+	imagined bool // devices are those of another machine
+
 	devices   string
 	placement string
 	pack      pipeline.Pack
@@ -107,14 +109,18 @@ func (f *pipelineFlags) stdin() io.Reader {
 
 // options returns the flags as options of an engine.
 func (f *pipelineFlags) options(more ...pipeline.Option) []generate.Option {
-	p := append(more,
-		pipeline.WithDevices(f.devices),
-		pipeline.WithPlacementFile(f.placed),
-		pipeline.WithPack(f.pack),
-		pipeline.WithInFlight(f.inFlight),
-		pipeline.WithQueue(f.queue...),
-		pipeline.WithThreads(f.threads),
-	)
+	p := append(more, pipeline.WithInFlight(f.inFlight), pipeline.WithQueue(f.queue...))
+	switch {
+	case f.placed != nil:
+		p = append(p, pipeline.WithPlacementFile(f.placed))
+	case f.imagined:
+		p = append(p, pipeline.WithImagined(f.devices), pipeline.WithPack(f.pack))
+	default:
+		p = append(p, pipeline.WithDevices(f.devices), pipeline.WithPack(f.pack))
+	}
+	if f.threads > 0 {
+		p = append(p, pipeline.WithThreads(f.threads))
+	}
 	if f.maxBatch > 0 {
 		p = append(p, pipeline.WithMaxBatch(f.maxBatch))
 	}

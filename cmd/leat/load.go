@@ -89,7 +89,7 @@ func (f *pipelineFlags) place(ctx context.Context, stderr io.Writer, m *model.Mo
 	if err := f.prepare(ctx); err != nil {
 		return nil, err
 	}
-	measured, err := calibration()
+	measured, err := f.calibration()
 	if err != nil {
 		return nil, err
 	}

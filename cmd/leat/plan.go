@@ -12,7 +12,6 @@ import (
 	"github.com/leat-dev/leat/cmd/leat/internal/files"
 	"github.com/leat-dev/leat/device"
 	"github.com/leat-dev/leat/model"
-	"github.com/leat-dev/leat/pipeline"
 	"github.com/leat-dev/leat/pipeline/generate"
 )
 
@@ -133,8 +132,8 @@ func (f *planFlags) plan(ctx context.Context, stderr io.Writer, m *model.Model) 
 		return f.pipeline.plan(ctx, stderr, m)
 	}
 	f.pipeline.warn(stderr, m)
-	f.pipeline.devices = f.whatIf
-	return f.pipeline.place(ctx, stderr, m, pipeline.WithImagined(f.whatIf))
+	f.pipeline.devices, f.pipeline.imagined = f.whatIf, true
+	return f.pipeline.place(ctx, stderr, m)
 }
 
 // draw writes the picture to where --svg says.

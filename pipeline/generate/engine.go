@@ -23,7 +23,7 @@
 // server, say. An engine runs as many requests at once as [WithMaxSeqs] says and keeps
 // as many waiting as [pipeline.WithBacklog] says; [Engine.TryStream] refuses what comes
 // on top of that with [ErrBusy]. Errors that are the caller's mistake wrap [ErrRequest].
-// [Engine.Err] suits a readiness probe, and package generate/metrics exports
+// [Engine.Err] suits a readiness probe, and package generate/enginemetrics exports
 // [Engine.Stats] to Prometheus.
 //
 // # How it works
@@ -135,7 +135,7 @@ func (p *Plan) Start(ctx context.Context) (*Engine, error) {
 		over:      make(chan struct{}),
 	}
 	var err error
-	if e.line, err = p.Plan.Start(ctx, pipeline.Handler{Finished: e.finished, Changed: e.changed}); err != nil {
+	if e.line, err = pipeline.OpenLine(ctx, p.Plan, pipeline.Handler{Finished: e.finished, Changed: e.changed}); err != nil {
 		return nil, err
 	}
 	e.sender.Go(e.send)

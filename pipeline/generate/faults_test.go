@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/internal/allocated"
 	"github.com/leat-dev/leat/internal/stagetest/simulated"
 	"github.com/leat-dev/leat/kernels"
 	"github.com/leat-dev/leat/pipeline/generate"
@@ -221,7 +221,7 @@ func fault(t *testing.T, at int, m moment, k kind) {
 	}
 	require.NoError(t, e.Close())
 	for i := range faultsStages {
-		assert.Zero(t, device.InUse(simulated.Name(i)))
+		assert.Zero(t, allocated.Bytes(simulated.Name(i)))
 	}
 }
 
@@ -252,7 +252,7 @@ func TestLoadFaults(t *testing.T) {
 						assert.ErrorContains(t, err, k.text)
 					}
 					for i := range faultsStages {
-						assert.Zero(t, device.InUse(simulated.Name(i)))
+						assert.Zero(t, allocated.Bytes(simulated.Name(i)))
 					}
 				})
 			})

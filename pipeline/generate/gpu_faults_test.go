@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/internal/allocated"
 	"github.com/leat-dev/leat/internal/emulator"
 	"github.com/leat-dev/leat/pipeline"
 	"github.com/leat-dev/leat/pipeline/generate"
@@ -89,7 +90,7 @@ func TestACallOfTheDriverFails(t *testing.T) {
 			n := e.Stats()
 			assert.Equal(t, n.Pages, n.FreePages)
 			require.NoError(t, e.Close())
-			assert.Zero(t, device.InUse("cuda:0")+device.InUse("cuda:1"))
+			assert.Zero(t, allocated.Bytes("cuda:0")+allocated.Bytes("cuda:1"))
 		})
 	}
 }
@@ -123,7 +124,7 @@ func TestAGPUVanishes(t *testing.T) {
 				_, err = e.Generate(t.Context(), generate.Request{Prompt: "Once"})
 				assert.ErrorIs(t, err, pipeline.ErrFailing)
 				require.NoError(t, e.Close())
-				assert.Zero(t, device.InUse("cuda:0")+device.InUse("cuda:1"))
+				assert.Zero(t, allocated.Bytes("cuda:0")+allocated.Bytes("cuda:1"))
 			})
 		}
 	}
@@ -173,7 +174,7 @@ func TestAGPURunsOutOfMemoryAtLoad(t *testing.T) {
 				var at *stage.Error
 				require.ErrorAs(t, err, &at)
 				assert.Equal(t, name, at.Device)
-				assert.Zero(t, device.InUse("cuda:0")+device.InUse("cuda:1"))
+				assert.Zero(t, allocated.Bytes("cuda:0")+allocated.Bytes("cuda:1"))
 			})
 		}
 	}

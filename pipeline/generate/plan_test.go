@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leat-dev/leat/device"
+	"github.com/leat-dev/leat/internal/allocated"
 	"github.com/leat-dev/leat/internal/gguftest"
 	"github.com/leat-dev/leat/internal/stagetest"
 	"github.com/leat-dev/leat/internal/stories"
@@ -35,7 +36,7 @@ func held(p *generate.Plan) (sum int64) {
 	counted := map[string]bool{}
 	for _, s := range p.Stages {
 		if !counted[s.Device.Name] {
-			sum += device.InUse(s.Device.Name)
+			sum += allocated.Bytes(s.Device.Name)
 			counted[s.Device.Name] = true
 		}
 	}

@@ -45,6 +45,7 @@ type Stats struct {
 func (e *Engine) Stats() Stats {
 	m := &e.measures
 	n, blocked := m.present.get()
+	line := e.line.Stats()
 	return Stats{
 		Running:         n.Running,
 		Waiting:         n.Waiting + blocked,
@@ -63,8 +64,8 @@ func (e *Engine) Stats() Stats {
 		Queue:           m.queue.Snapshot(),
 		FirstToken:      m.first.Snapshot(),
 		Token:           m.token.Snapshot(),
-		Rows:            e.line.BatchRows(),
-		Stages:          e.line.Stats(),
+		Rows:            line.Rows,
+		Stages:          line.Stages,
 	}
 }
 

@@ -1,10 +1,12 @@
-// Package metrics shows Prometheus what a pipeline does.
+// Package metrics exports the statistics of a pipeline to Prometheus: what it has done, and
+// what each stage has done.
 //
 //	registry.MustRegister(metrics.NewCollector(p))
 //
-// For a language model, package pipeline/generate/metrics has the collector. The
-// metrics' names begin with leat_. Who has several pipelines in one process tells
-// them apart with prometheus.WrapRegistererWith and a label.
+// Package pipeline/generate/enginemetrics does the same for an engine that runs a language
+// model. The names of the metrics begin with leat_. A program with several pipelines
+// registers each collector with prometheus.WrapRegistererWith and a label that tells them
+// apart.
 package metrics
 
 import (
@@ -17,15 +19,15 @@ import (
 	"github.com/leat-dev/leat/stage"
 )
 
-// NewCollector returns a collector for a pipeline. Whoever closes the pipeline
-// should unregister it.
+// NewCollector returns a collector for a pipeline and its stages. It should be
+// unregistered when the pipeline is closed. After that it still collects the last values.
 func NewCollector(p *pipeline.Pipeline) prometheus.Collector { return pipelines{p} }
 
 type pipelines struct{ *pipeline.Pipeline }
 
 var (
-	calls    = newDesc("leat_pipeline_calls_total", "Calls that were taken.")
-	waiting  = newDesc("leat_pipeline_waiting_calls", "Calls that wait for their turn.")
+	calls    = newDesc("leat_pipeline_calls_total", "Calls that were accepted.")
+	waiting  = newDesc("leat_pipeline_waiting_calls", "Calls in the backlog.")
 	failures = newDesc("leat_pipeline_failed_batches_total", "Batches that failed.")
 	failing  = newDesc("leat_pipeline_failing", "1 while the pipeline refuses calls because its batches all failed, or because it is closed.")
 )
@@ -50,28 +52,22 @@ func (c pipelines) Collect(to chan<- prometheus.Metric) {
 		down = 1
 	}
 	to <- gauge(failing, down)
-	collectStages(to, s.Stages, s.Rows)
+	collectStages(to, pipeline.LineStats{Rows: s.Rows, Stages: s.Stages})
 }
 
-// NewStages returns a collector for the stages alone, of what has no more to tell:
-// a pipeline.Line.
-func NewStages(of Source) prometheus.Collector { return stages{of} }
+// NewStages returns a collector for stages alone. It calls stats for each collection; for
+// a [pipeline.Line], stats is its Stats method.
+func NewStages(stats func() pipeline.LineStats) prometheus.Collector { return stages{stats} }
 
-// Source is what has stages at work: a *pipeline.Line, a *generate.Engine.
-type Source interface {
-	Stats() []pipeline.StageStats
-	BatchRows() histogram.Snapshot[int]
-}
-
-type stages struct{ Source }
+type stages struct{ stats func() pipeline.LineStats }
 
 // Describe implements prometheus.Collector.
 func (c stages) Describe(to chan<- *prometheus.Desc) { describeStages(to) }
 
 // Collect implements prometheus.Collector.
-func (c stages) Collect(to chan<- prometheus.Metric) { collectStages(to, c.Stats(), c.BatchRows()) }
+func (c stages) Collect(to chan<- prometheus.Metric) { collectStages(to, c.stats()) }
 
-// worker is a stage that has no replicas, or one replica.
+// worker is a replica of a stage, or a stage without replicas.
 type worker struct {
 	labels [4]string // stage, replica, device, layers
 	stage.Stats
@@ -79,7 +75,7 @@ type worker struct {
 	bytes int64
 }
 
-// workersOf takes stages apart into their replicas.
+// workersOf returns the replicas of the stages.
 func workersOf(stages []pipeline.StageStats) (all []worker) {
 	for i, s := range stages {
 		each := s.Replicas
@@ -95,7 +91,7 @@ func workersOf(stages []pipeline.StageStats) (all []worker) {
 	return all
 }
 
-// perWorker is a metric that each of them has.
+// perWorker is a metric that each worker has.
 type perWorker struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
@@ -140,17 +136,17 @@ func describeStages(to chan<- *prometheus.Desc) {
 	to <- batchRows
 }
 
-func collectStages(to chan<- prometheus.Metric, stages []pipeline.StageStats, rows histogram.Snapshot[int]) {
-	for _, w := range workersOf(stages) {
+func collectStages(to chan<- prometheus.Metric, stats pipeline.LineStats) {
+	for _, w := range workersOf(stats.Stages) {
 		for _, m := range eachWorker {
 			to <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(&w), w.labels[:]...)
 		}
 	}
-	to <- Histogram(batchRows, rows, 1)
+	to <- Histogram(batchRows, stats.Rows, 1)
 }
 
-// Histogram is what a histogram counted as Prometheus takes it, in units of unit:
-// times in time.Second.
+// Histogram returns a histogram as a Prometheus metric. Its values are divided by unit: for
+// durations, a unit of time.Second gives seconds.
 func Histogram[T ~int | ~int64](d *prometheus.Desc, s histogram.Snapshot[T], unit T) prometheus.Metric {
 	upTo, n := make(map[float64]uint64, len(s.Limits)), uint64(0)
 	for i, limit := range s.Limits {

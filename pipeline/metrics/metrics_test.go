@@ -23,11 +23,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fixed is stages that did something once.
-type fixed struct{}
-
-func (fixed) Stats() []pipeline.StageStats {
-	return []pipeline.StageStats{
+// fixed returns the statistics of stages that did something once.
+func fixed() pipeline.LineStats {
+	h := histogram.New([]int{1, 2, 4})
+	for _, n := range []int{1, 2, 2, 3, 9} {
+		h.Add(n)
+	}
+	return pipeline.LineStats{Rows: h.Snapshot(), Stages: []pipeline.StageStats{
 		{
 			StagePlan: pipeline.StagePlan{Device: device.Info{Name: "cpu:0"}, Layers: "block 0", Weights: 1000, State: 20, Overhead: 4},
 			Stats: stage.Stats{
@@ -37,15 +39,7 @@ func (fixed) Stats() []pipeline.StageStats {
 			Queue: 2,
 		},
 		{StagePlan: pipeline.StagePlan{Device: device.Info{Name: "cpu:1"}, Layers: "block 1"}},
-	}
-}
-
-func (fixed) BatchRows() histogram.Snapshot[int] {
-	h := histogram.New([]int{1, 2, 4})
-	for _, n := range []int{1, 2, 2, 3, 9} {
-		h.Add(n)
-	}
-	return h.Snapshot()
+	}}
 }
 
 func TestStages(t *testing.T) {
@@ -95,7 +89,7 @@ leat_stage_rows_total{device="cpu:1",layers="block 1",replica="0",stage="1"} 0
 leat_stage_transfer_seconds_total{device="cpu:0",layers="block 0",replica="0",stage="0"} 0.001
 leat_stage_transfer_seconds_total{device="cpu:1",layers="block 1",replica="0",stage="1"} 0
 `
-	assert.NoError(t, testutil.CollectAndCompare(metrics.NewStages(fixed{}), strings.NewReader(want)))
+	assert.NoError(t, testutil.CollectAndCompare(metrics.NewStages(fixed), strings.NewReader(want)))
 }
 
 func TestPipeline(t *testing.T) {
@@ -119,7 +113,7 @@ func TestPipeline(t *testing.T) {
 	assert.Empty(t, problems)
 	require.NoError(t, prometheus.NewPedanticRegistry().Register(c))
 	assert.NoError(t, testutil.CollectAndCompare(c, strings.NewReader(`
-# HELP leat_pipeline_calls_total Calls that were taken.
+# HELP leat_pipeline_calls_total Calls that were accepted.
 # TYPE leat_pipeline_calls_total counter
 leat_pipeline_calls_total 2
 # HELP leat_pipeline_failed_batches_total Batches that failed.
@@ -128,7 +122,7 @@ leat_pipeline_failed_batches_total 0
 # HELP leat_pipeline_failing 1 while the pipeline refuses calls because its batches all failed, or because it is closed.
 # TYPE leat_pipeline_failing gauge
 leat_pipeline_failing 0
-# HELP leat_pipeline_waiting_calls Calls that wait for their turn.
+# HELP leat_pipeline_waiting_calls Calls in the backlog.
 # TYPE leat_pipeline_waiting_calls gauge
 leat_pipeline_waiting_calls 0
 `), "leat_pipeline_calls_total", "leat_pipeline_waiting_calls", "leat_pipeline_failed_batches_total", "leat_pipeline_failing"))
@@ -170,5 +164,5 @@ func TestReplicas(t *testing.T) {
 	assert.Contains(t, string(text), `replica="1",stage="0"}`)
 }
 
-// A line is a source.
-var _ metrics.Source = (*pipeline.Line)(nil)
+// The statistics of a line have the form that NewStages wants.
+var _ = metrics.NewStages((*pipeline.Line)(nil).Stats)

@@ -1,13 +1,13 @@
-// Package metrics exports the statistics of an engine to Prometheus: what it has done,
-// how long requests waited, and what each stage did.
+// Package enginemetrics exports the statistics of an engine to Prometheus: what it has
+// done, how long requests have waited, and what each stage has done.
 //
-//	registry.MustRegister(metrics.NewCollector(e))
+//	registry.MustRegister(enginemetrics.NewCollector(e))
 //
 // The names of the metrics begin with leat_. A program with several engines registers
 // each collector with prometheus.WrapRegistererWith and a label that tells them apart.
 //
 // The package knows what [generate.Engine.Stats] returns, and nothing else of an engine.
-package metrics
+package enginemetrics
 
 import (
 	"time"
@@ -16,7 +16,6 @@ import (
 
 	"github.com/leat-dev/leat/pipeline"
 	"github.com/leat-dev/leat/pipeline/generate"
-	"github.com/leat-dev/leat/pipeline/histogram"
 	"github.com/leat-dev/leat/pipeline/metrics"
 )
 
@@ -26,11 +25,11 @@ func NewCollector(e *generate.Engine) prometheus.Collector { return collector{e}
 
 type collector struct{ engine *generate.Engine }
 
-// snapshot is a metrics.Source: all metrics of one collection are of the same moment.
-type snapshot struct{ stats generate.Stats }
-
-func (s snapshot) Stats() []pipeline.StageStats       { return s.stats.Stages }
-func (s snapshot) BatchRows() histogram.Snapshot[int] { return s.stats.Rows }
+// stages returns a collector for the stages in a snapshot, so that all metrics of one
+// collection are of the same moment.
+func stages(s generate.Stats) prometheus.Collector {
+	return metrics.NewStages(func() pipeline.LineStats { return pipeline.LineStats{Rows: s.Rows, Stages: s.Stages} })
+}
 
 var (
 	ended     = newDesc("leat_requests_total", "Requests that ended, by how.", "finish")
@@ -60,7 +59,7 @@ func (c collector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range all {
 		to <- d
 	}
-	metrics.NewStages(snapshot{}).Describe(to)
+	stages(generate.Stats{}).Describe(to)
 }
 
 // Collect implements prometheus.Collector.
@@ -89,5 +88,5 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	to <- metrics.Histogram(queue, s.Queue, time.Second)
 	to <- metrics.Histogram(first, s.FirstToken, time.Second)
 	to <- metrics.Histogram(token, s.Token, time.Second)
-	metrics.NewStages(snapshot{s}).Collect(to)
+	stages(s).Collect(to)
 }

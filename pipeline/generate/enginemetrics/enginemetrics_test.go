@@ -1,4 +1,4 @@
-package metrics_test
+package enginemetrics_test
 
 import (
 	"strings"
@@ -15,7 +15,7 @@ import (
 	"github.com/leat-dev/leat/model"
 	"github.com/leat-dev/leat/pipeline"
 	"github.com/leat-dev/leat/pipeline/generate"
-	"github.com/leat-dev/leat/pipeline/generate/metrics"
+	"github.com/leat-dev/leat/pipeline/generate/enginemetrics"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,7 +30,7 @@ func TestEngine(t *testing.T) {
 		_, err := e.Generate(t.Context(), generate.Request{Tokens: []int32{1, 403, 407}, MaxTokens: 5, IgnoreEnd: true})
 		require.NoError(t, err)
 	}
-	c := metrics.NewCollector(e)
+	c := enginemetrics.NewCollector(e)
 	problems, err := testutil.CollectAndLint(c)
 	require.NoError(t, err)
 	assert.Empty(t, problems)

@@ -1,4 +1,4 @@
-package stage_test
+package traffic_test
 
 import (
 	"sync"
@@ -8,12 +8,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/leat-dev/leat/stage"
+	"github.com/leat-dev/leat/internal/traffic"
 )
 
-func TestTraffic(t *testing.T) {
+func TestCounter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := stage.NewTraffic()
+		f := traffic.New()
 		<-time.After(time.Second)
 		assert.Zero(t, f.Empty(), "up to the latest Enter")
 		f.Enter()
@@ -29,15 +29,10 @@ func TestTraffic(t *testing.T) {
 		assert.Equal(t, 6*time.Second, f.Empty())
 		assert.Equal(t, 1, f.Batches())
 	})
-	var none *stage.Traffic
-	none.Enter()
-	none.Leave()
-	assert.Zero(t, none.Empty())
-	assert.Zero(t, none.Batches())
 }
 
-func TestTrafficOfMany(t *testing.T) {
-	f, began := stage.NewTraffic(), time.Now()
+func TestCounterOfManyGoroutines(t *testing.T) {
+	f, began := traffic.New(), time.Now()
 	var wait sync.WaitGroup
 	for range 4 {
 		wait.Go(func() {

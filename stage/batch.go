@@ -8,47 +8,46 @@ import (
 	"github.com/leat-dev/leat/kernels"
 )
 
-// Batch is a micro-batch in flight: the message that travels, the result that
-// comes of it, and what its sender and the stages of this process note about it
-// meanwhile. It holds rows of many requests, so that one read of a stage's weights
-// serves them all. Whoever received it from a link owns it until it is sent on.
+// Batch is a micro-batch in flight: the message that is passed from stage to stage, the
+// results, and notes of its sender and of the stages in this process. The goroutine that
+// has received a batch from a link owns it until it sends the batch.
 //
-// Every stage keeps a set of buffers for each slot. A slot may be used again only
-// after the batch has left the last stage and Wait has returned: then no stage
-// works on those buffers any more, because each stage's work waits for that of the
-// stage before.
+// Every stage has a set of buffers for each slot. A batch may be reset and sent again only
+// after it has left the last stage and its Wait has returned. By then no stage uses the
+// slot's buffers any more, because the work of each stage waits for that of the stage
+// before.
 type Batch struct {
 	Message
 	Result
 
-	Slot  int       // below Config.InFlight; no other batch in flight has it
-	Begun time.Time // when filling it, or reading its results, began; zero if no observer wants to know
-	Tag   any       // for the sender, to find again what belongs to the batch; Reset keeps it
+	Slot  int       // from 0 to Config.InFlight-1; all batches in flight have different ones
+	Begun time.Time // when the sender began to fill it, or to handle its results; zero if there is no observer
+	Tag   any       // for the sender's own use; Reset keeps it
 
-	ready device.Event // the activations are there when it is done
-	marks []mark       // one for each stage that the batch has passed in this process
-	open  []Work       // what stages did that an observer has not been told yet
+	ready device.Event // completes when the activations have been computed
+	marks []mark       // one for each stage of this process that the batch has passed
+	open  []Work       // work for which the observers have not been called yet
 }
 
-// mark is what a stage leaves on a batch: the event at the end of its work, and
-// where to report how long that took.
+// mark is a stage's note on a batch: the event at the end of the stage's work, and where
+// to count how long that took.
 type mark struct {
 	meter *meter
 	event device.Event
-	took  time.Duration // that the stage had its device, or that the device worked
-	open  int           // the place of the stage's Work in Batch.open, from 1; 0 if it is not there
+	took  time.Duration // the time in which the layers ran
+	open  int           // 1 + the index of the stage's Work in Batch.open; 0: it is not there
 }
 
-// NewBatch returns an empty batch for a slot, with room for as many rows as c
-// allows. Its Input is nil: where the first stage reads one, the sender sets it,
-// best to what Stage.Input returns.
+// NewBatch returns an empty batch for a slot, with the sizes that c gives. Its Input is
+// nil: if the first stage reads one, the sender sets it, preferably to what [Stage.Input]
+// returns.
 func NewBatch(slot int, c Config) *Batch {
 	b := &Batch{Slot: slot, Message: Message{Header: kernels.NewHeader(c.MaxRows, c.MaxTables), width: c.Input}}
 	b.Reset()
 	return b
 }
 
-// Reset makes the batch ready to be filled again. It keeps Slot, Tag and Input.
+// Reset empties the batch, so that it can be filled again. It keeps Slot, Tag and Input.
 func (b *Batch) Reset() {
 	b.reset()
 	b.Result = Result{}
@@ -56,8 +55,8 @@ func (b *Batch) Reset() {
 	b.marks, b.open = b.marks[:0], b.open[:0]
 }
 
-// Err returns the batch's error, an *Error, or nil while none is known. Work that
-// is still queued on a device may fail later; Wait tells.
+// Err returns the batch's error, an *Error, or nil if none is known so far. Operations that
+// a device has yet to perform may still fail; Wait returns their errors.
 func (b *Batch) Err() error {
 	if b.Failure == nil {
 		return nil
@@ -65,10 +64,9 @@ func (b *Batch) Err() error {
 	return b.Failure
 }
 
-// Wait blocks until the work of all stages on the batch is done. It returns the
-// batch's error, an *Error that names the stage, or ctx's error if ctx ends first.
-// Where devices work by themselves, Wait reports their work to the stages'
-// observers and Stats.
+// Wait blocks until the devices of all stages have finished the batch. It returns the
+// batch's error, an *Error that names the stage, or ctx's error if ctx ends first. For
+// asynchronous devices, Wait calls the stages' observers and updates their Stats.
 func (b *Batch) Wait(ctx context.Context) error {
 	for i := range b.marks {
 		m := &b.marks[i]
@@ -79,12 +77,12 @@ func (b *Batch) Wait(ctx context.Context) error {
 		if err != nil {
 			failure := m.meter.failure("", err)
 			if b.Failure == nil || b.Failure.Stage > failure.Stage {
-				b.Failure = failure // the error of a later stage may come of this one
+				b.Failure = failure // it may be the cause of a later stage's error
 			}
 			err = failure
 		}
 		if m.open > 0 {
-			var after time.Time // when the stage before was done
+			var after time.Time // when the stage before ended
 			if m.open > 1 {
 				after = b.open[m.open-2].Ended()
 			}
@@ -95,9 +93,9 @@ func (b *Batch) Wait(ctx context.Context) error {
 	return b.Err()
 }
 
-// Took returns how long the stage of that number had its device for the batch,
-// whichever of the stage's replicas it was; 0 if the batch never came there. Where
-// the device works by itself it is known only after Wait.
+// Took returns how long the layers of the stage with that number ran for the batch, on
+// whichever replica; 0 if the batch has not been computed there. For an asynchronous device
+// it is known only after Wait.
 func (b *Batch) Took(stage int) time.Duration {
 	for _, m := range b.marks {
 		if m.meter.number == stage {
@@ -107,8 +105,8 @@ func (b *Batch) Took(stage int) time.Duration {
 	return 0
 }
 
-// before returns the failure of the stage before the latest mark's, if its device
-// failed.
+// before returns the failure of the last stage but one that the batch has passed, if its
+// device has failed.
 func (b *Batch) before(ctx context.Context) *Error {
 	if len(b.marks) < 2 {
 		return nil

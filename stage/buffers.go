@@ -9,29 +9,31 @@ import (
 	"github.com/leat-dev/leat/kernels"
 )
 
-// buffers is a stage's memory for activations. A stage's queue runs in order, so
-// there is one copy of what only its own layers see, and one copy for each slot of
-// what another stage reads or the host writes.
+// buffers is a stage's memory for activations. Memory that only the stage's own layers use
+// exists once, because the stage's queue performs operations in order. Memory that another
+// stage reads, or that the host writes, exists once for each slot.
 type buffers struct {
-	transfers []device.Transfer // from each replica of the stage before; nil where nothing comes, or from the host's memory
+	transfers []device.Transfer // from each replica of the stage before; nil if that sends nothing, or to the host's memory
 	headers   []device.Buffer   // by slot
-	inputs    []device.Buffer   // by slot: what the first layer reads; nil where that is read in place, or there is none
-	brought   [][]float32       // by slot: where the host writes activations that come in its memory; nil where none do
-	sealed    [][]byte          // by slot: where the host writes the header, if a device copies it from there while the host goes on
+	inputs    []device.Buffer   // by slot: the input of the first layer; nil if it is read in another stage's memory, or there is none
+	brought   [][]float32       // by slot: the host's memory for activations that arrive there; nil if none do
+	sealed    [][]byte          // by slot: pinned memory for the header, if the device copies it asynchronously
 	outputs   []kernels.Tensor  // by slot: [rows, width]
-	events    []device.Event    // by slot
-	results   []results         // by slot of the last stage
-	topK      kernels.TopKer    // the queue, nil if it has no such op
-	host      [][]float32       // by slot: where activations go that are wanted in the host's memory; nil where it reads them in place
-	between   [2]kernels.Tensor
-	work      kernels.Tensor
-	header    int64 // the most bytes of a header
-	width     int   // of the rows that the stage receives; 0: it receives none
-	widths    []int
-	wanted    []bool // by layer: its output has rows only for the outputs
-	last      bool
-	owned     []device.Buffer
+	events    []device.Event    // by slot: the end of the stage's work
+	results   []results         // by slot, if the stage is the last one
+	topK      kernels.TopKer    // the queue; nil if it has no such operation
+	host      [][]float32       // by slot: the host's memory for a copy of the output; nil if none is needed
+	between   [2]kernels.Tensor // activations between the stage's layers
+	work      kernels.Tensor    // the workspace
+	header    int64             // the most bytes in a header
+	width     int               // the width of the rows that the stage receives; 0: it receives none
+	widths    []int             // by layer: the width of its output
+	wanted    []bool            // by layer: its output has rows only for those that want results
+	last      bool              // the stage is the last one
+	owned     []device.Buffer   // all of these, to be freed
 }
+
+// allocate allocates the buffers.
 
 func (f *buffers) allocate(q kernels.Queue, layers []Layer, at Position, c Config) error {
 	if err := c.checkSizes(layers); err != nil {
@@ -46,7 +48,7 @@ func (f *buffers) allocate(q kernels.Queue, layers []Layer, at Position, c Confi
 		f.wanted = append(f.wanted, l.Shape().Outputs)
 	}
 	if c.MaxTop < 0 || c.MaxTop > kernels.MostTopK {
-		return fmt.Errorf("batches that ask for the %d largest values of a row: they may ask for %d", c.MaxTop, kernels.MostTopK)
+		return fmt.Errorf("batches that want the %d largest values of a row: they may want up to %d", c.MaxTop, kernels.MostTopK)
 	}
 	before, width, err := at.upstream(c)
 	if err != nil {
@@ -96,6 +98,7 @@ func (f *buffers) allocate(q kernels.Queue, layers []Layer, at Position, c Confi
 	return nil
 }
 
+// allocateSlot allocates the buffers of the next slot.
 func (f *buffers) allocateSlot(q kernels.Queue, s size, at Position, c Config, fromHost bool) error {
 	d := q.Device()
 	header, err := f.alloc(d, s.header)
@@ -147,8 +150,8 @@ func (f *buffers) allocateSlot(q kernels.Queue, s size, at Position, c Config, f
 	return nil
 }
 
-// hostView is where the host writes what goes to a buffer: there, or in memory of
-// its own to be uploaded.
+// hostView returns the host's memory for what it writes to a buffer: the buffer's own
+// memory, or, if the host can't reach that, memory from which it is uploaded.
 func (f *buffers) hostView(b device.Buffer, bytes int64) ([]byte, error) {
 	if mem := b.Bytes(); mem != nil {
 		return mem[:bytes], nil
@@ -156,8 +159,8 @@ func (f *buffers) hostView(b device.Buffer, bytes int64) ([]byte, error) {
 	return f.hostMemory(b.Device(), bytes)
 }
 
-// hostMemory is memory of the host's that is copied to or from a device: such that
-// the device does so by itself, where it has any.
+// hostMemory allocates memory of the host for copies to or from a device. If the device can
+// copy asynchronously from pinned memory, it is pinned.
 func (f *buffers) hostMemory(d device.Device, bytes int64) ([]byte, error) {
 	p, ok := d.(device.Pinner)
 	if !ok {
@@ -171,20 +174,21 @@ func (f *buffers) hostMemory(d device.Device, bytes int64) ([]byte, error) {
 	return b.Bytes()[:bytes], nil
 }
 
-// describe enqueues that the batch's header comes to the device.
+// describe enqueues a copy of the batch's header to the device.
 func (f *buffers) describe(q kernels.Queue, b *Batch) error {
 	from := b.encoded
 	if int64(len(from)) > f.header {
-		return fmt.Errorf("a batch with a header of %d bytes: there is room for %d", len(from), f.header)
+		return fmt.Errorf("a batch with a header of %d bytes: the stage has memory for %d", len(from), f.header)
 	}
 	if f.sealed != nil {
-		own := f.sealed[b.Slot] // from there the device copies by itself
+		own := f.sealed[b.Slot]
 		from = own[:copy(own, from)]
 	}
 	q.Upload(f.headers[b.Slot], 0, from)
 	return nil
 }
 
+// alloc allocates memory on a device, which free frees.
 func (f *buffers) alloc(d device.Device, bytes int64) (device.Buffer, error) {
 	b, err := d.Alloc(bytes)
 	if err != nil {
@@ -194,9 +198,9 @@ func (f *buffers) alloc(d device.Device, bytes int64) (device.Buffer, error) {
 	return b, nil
 }
 
-// receive brings the batch's activations to the stage's device, where the stage
-// before computed them on one. It may wait for that stage, and so is called before
-// the queue's Begin: a stage that waits does not hold its device.
+// receive brings the batch's activations from the device of the stage before to this
+// stage's device. It may wait for that stage, and is therefore called before the queue's
+// Begin, so that the stage doesn't hold its device while it waits.
 func (f *buffers) receive(ctx context.Context, b *Batch) (x kernels.Tensor, err error) {
 	if len(f.transfers) == 0 {
 		return kernels.Tensor{}, nil
@@ -205,11 +209,11 @@ func (f *buffers) receive(ctx context.Context, b *Batch) (x kernels.Tensor, err 
 	t := f.transfers[Replicas(len(f.transfers)).For(b.Route)]
 	switch {
 	case t == nil && x.Buf == nil:
-		return x, nil // bring takes it from the host's memory
+		return x, nil // bring copies it from the host's memory
 	case t == nil:
-		return x, fmt.Errorf("a batch's activations are on %s, and are expected in the host's memory", x.Buf.Device().Info().Name)
+		return x, fmt.Errorf("a batch has activations on %s, but the stage expects them in the host's memory", x.Buf.Device().Info().Name)
 	case x.Buf == nil:
-		return x, errors.New("a batch's activations are in the host's memory, and are expected on a device")
+		return x, errors.New("a batch has activations in the host's memory, but the stage expects them on a device")
 	}
 	var into device.Buffer
 	if f.inputs != nil {
@@ -219,29 +223,29 @@ func (f *buffers) receive(ctx context.Context, b *Batch) (x kernels.Tensor, err 
 	return x, err
 }
 
-// bring returns the activations that a batch has in its Input, on the stage's
-// device. Where Input is the stage's own memory for the slot and the device reads
-// it there, nothing is copied.
+// bring copies the activations in a batch's Input to the stage's device and returns them.
+// It copies nothing if Input is the memory that [Stage.Input] returned and the device reads
+// it there.
 func (f *buffers) bring(q kernels.Queue, b *Batch) (kernels.Tensor, error) {
 	x := kernels.Tensor{Buf: f.inputs[b.Slot], Rows: len(b.Header.Tokens), Cols: f.width, Type: kernels.F32}
-	if b.x.Cols > 0 { // a stage before has said what it computed
+	if b.x.Cols > 0 { // an earlier stage has computed them
 		if x.Rows = b.x.Rows; b.x.Cols != f.width {
-			return x, fmt.Errorf("a batch of rows of %d numbers: the stage reads rows of %d", b.x.Cols, f.width)
+			return x, fmt.Errorf("a batch has rows of %d numbers: the stage reads rows of %d", b.x.Cols, f.width)
 		}
 	}
 	n := x.Rows * x.Cols
 	switch own := f.brought[b.Slot]; {
 	case b.bare && n > 0:
-		return x, fmt.Errorf("a batch of %d rows came without activations: the stage reads %d numbers a row", x.Rows, x.Cols)
+		return x, fmt.Errorf("a batch of %d rows has no activations: the stage reads %d numbers a row", x.Rows, x.Cols)
 	case n > min(len(own), len(b.Input)):
-		return x, fmt.Errorf("a batch of %d rows brings %d numbers along: it needs %d, and there is room for %d", x.Rows, len(b.Input), n, len(own))
+		return x, fmt.Errorf("a batch of %d rows has %d numbers in its Input: it needs %d, and the stage has memory for %d", x.Rows, len(b.Input), n, len(own))
 	case n > 0 && (x.Buf.Bytes() == nil || &own[0] != &b.Input[0]):
 		q.Upload(x.Buf, 0, bytesOf(b.Input[:n]))
 	}
 	return x, nil
 }
 
-// output returns where layer i of the run writes for a batch.
+// output returns the tensor that layer i of the stage writes for a batch.
 func (f *buffers) output(i int, b *Batch) kernels.Tensor {
 	t := f.outputs[b.Slot]
 	if i < len(f.widths)-1 {
@@ -254,6 +258,7 @@ func (f *buffers) output(i int, b *Batch) kernels.Tensor {
 	return t
 }
 
+// free frees the buffers.
 func (f *buffers) free() error {
 	var errs []error
 	for _, t := range f.transfers {

@@ -2,16 +2,16 @@ package stage
 
 import "fmt"
 
-// mostWidth is the most float32s in a row: 8 GiB.
+// mostWidth is the largest number of float32s in a row: 8 GiB.
 const mostWidth = 1 << 31
 
-// Check returns an error if layers do not make a model whose batches bring rows of
-// input float32s: if two have the same name, or one has none, if a Shape has a number
-// that no layer can have, or if a layer reads rows of another width than the layer
-// before it hands on. The error names the layer.
+// Check returns an error if layers can't be run one after the other on rows of input
+// float32s: if two layers have the same name, a layer has no name, a number in a Shape is
+// out of range, or a layer reads rows of another width than the layer before it writes. The
+// error names the layer.
 func Check(layers []Layer, input int) error {
 	names := make(map[string]int, len(layers))
-	width, from := input, "the input has" // of the rows that the next layer reads
+	width, from := input, "the input has" // the width of the rows that the next layer reads
 	for i, l := range layers {
 		name, s := l.Name(), l.Shape()
 		if name == "" {
@@ -27,12 +27,12 @@ func Check(layers []Layer, input int) error {
 		if s.Input != 0 && s.Input != width {
 			return fmt.Errorf("%s reads rows of %d numbers, and %s rows of %d", name, s.Input, from, width)
 		}
-		width, from = s.Width, name+" hands on"
+		width, from = s.Width, name+" writes"
 	}
 	return nil
 }
 
-// check returns an error if no layer can have such a shape.
+// check returns an error if a number in the shape is out of range.
 func (s Shape) check(name string) error {
 	for _, of := range [...]struct {
 		what    string
@@ -50,8 +50,8 @@ func (s Shape) check(name string) error {
 	return nil
 }
 
-// checkSizes returns an error if what a stage of the layers allocates under c can't be
-// counted in 63 bits, or a Shape can't be a layer's.
+// checkSizes returns an error if the bytes that a stage of the layers allocates can't be
+// counted in 63 bits, or if a Shape is out of range.
 func (c Config) checkSizes(layers []Layer) error {
 	const most = 1 << 60
 	batches, rows := float64(max(1, c.InFlight))+3, float64(max(1, c.MaxRows, c.MaxOutputs))
@@ -59,7 +59,7 @@ func (c Config) checkSizes(layers []Layer) error {
 		return fmt.Errorf("page tables of %d words in a batch: there may be from 0 to %d", c.MaxTables, mostWidth)
 	}
 	if batches*rows*4*float64(c.Input) > most {
-		return fmt.Errorf("%d batches of %d rows of %d numbers are more than a memory can hold", c.InFlight, c.MaxRows, c.Input)
+		return fmt.Errorf("%d batches of %d rows of %d numbers don't fit any memory", c.InFlight, c.MaxRows, c.Input)
 	}
 	for _, l := range layers {
 		s := l.Shape()
@@ -67,7 +67,7 @@ func (c Config) checkSizes(layers []Layer) error {
 			return err
 		}
 		if batches*rows*4*(float64(s.Width)+float64(s.Scratch)+float64(s.Quantized)) > most {
-			return fmt.Errorf("%s: %d batches of %d rows of %d numbers, and %d to work with, are more than a memory can hold", l.Name(), c.InFlight, c.MaxRows, s.Width, s.Scratch)
+			return fmt.Errorf("%s: %d batches of %d rows of %d numbers, with a workspace of %d, don't fit any memory", l.Name(), c.InFlight, c.MaxRows, s.Width, s.Scratch)
 		}
 	}
 	return nil

@@ -39,7 +39,7 @@ func TestLayersThatDoNotMakeAModel(t *testing.T) {
 		"a reads rows of 4 numbers, and the input has rows of 5":   {[]stage.Layer{a, b}, 5},
 		"a reads rows of 4 numbers, and the input has rows of 0":   {[]stage.Layer{a, b}, 0},
 		"b reads rows of 6 numbers, and the input has rows of 4":   {[]stage.Layer{b, a}, 4},
-		"a reads rows of 4 numbers, and any hands on rows of 6":    {[]stage.Layer{anything, a}, 4},
+		"a reads rows of 4 numbers, and any writes rows of 6":      {[]stage.Layer{anything, a}, 4},
 		"c: a row of its output has -1 numbers":                    {[]stage.Layer{shaped{name: "c", shape: stage.Shape{Width: -1}}}, 4},
 		"c: the workspace for a row has 1152921504606846976 numb":  {[]stage.Layer{shaped{name: "c", shape: stage.Shape{Scratch: 1 << 60}}}, 4},
 		"c: the widest row of a product has 9223372036854775807 n": {[]stage.Layer{shaped{name: "c", shape: stage.Shape{Quantized: math.MaxInt}}}, 4},
@@ -62,9 +62,9 @@ func TestSizesThatNoMemoryHas(t *testing.T) {
 		config stage.Config
 		layer  stagetest.Layer
 	}{
-		"block 0: a row of its output has 1152921504606846976 numbers":        {plain, stagetest.Layer{Width: 1 << 60}},
-		"block 0: the workspace for a row has 4611686018427387904 numbers":    {plain, stagetest.Layer{Width: 1, Scratch: 1 << 62}},
-		"block 0: 1048576 batches of 1048576 rows of 2147483648 numbers, and": {large, stagetest.Layer{Width: 1 << 31}},
+		"block 0: a row of its output has 1152921504606846976 numbers":         {plain, stagetest.Layer{Width: 1 << 60}},
+		"block 0: the workspace for a row has 4611686018427387904 numbers":     {plain, stagetest.Layer{Width: 1, Scratch: 1 << 62}},
+		"block 0: 1048576 batches of 1048576 rows of 2147483648 numbers, with": {large, stagetest.Layer{Width: 1 << 31}},
 		"page tables of -1 words":                            {stage.Config{MaxRows: 8, MaxTables: -1}, stagetest.Layer{Width: 1}},
 		"2 batches of 8 rows of 1152921504606846976 numbers": {stage.Config{MaxRows: 8, InFlight: 2, Input: 1 << 60}, stagetest.Layer{Width: 1}},
 	} {

@@ -8,16 +8,16 @@ import (
 	"github.com/leat-dev/leat/kernels"
 )
 
-// results is the host's memory for what is wanted of a slot's results.
+// results is the host's memory for the results of one slot.
 type results struct {
-	values  []float32 // nil where the host reads the last stage's output in place
+	values  []float32 // nil if the host can read the last stage's output
 	chosen  []int32
 	columns []int32
 	top     []float32
 }
 
-// allocateResults makes the memory for the results of one more slot, which are
-// computed in output.
+// allocateResults allocates the memory for the results of the next slot, whose last layer
+// writes to output.
 func (f *buffers) allocateResults(output device.Buffer, s size, c Config) error {
 	var r results
 	var mem [3][]byte
@@ -43,10 +43,10 @@ func (f *buffers) allocateResults(output device.Buffer, s size, c Config) error 
 	return nil
 }
 
-// deliver enqueues that what is wanted of the stage's output comes to the host's
-// memory: of the last stage's what the batch's Want says, of another one's all, if
-// the link behind it needs it there. The layers are done with the workspace by
-// then, in the queue's order, so the choice of columns works there.
+// deliver enqueues copies to the host's memory: of the last stage's output what the batch's
+// Want asks for, and of another stage's output everything if Position.Host is set. The
+// selection of results uses the workspace, which the layers don't need any more at that
+// point of the queue.
 func (f *buffers) deliver(q kernels.Queue, b *Batch, x kernels.Tensor) error {
 	if f.host != nil {
 		b.host = f.host[b.Slot][:x.Rows*x.Cols]
@@ -69,7 +69,7 @@ func (f *buffers) deliver(q kernels.Queue, b *Batch, x kernels.Tensor) error {
 		case f.topK == nil:
 			all = true
 		case k > len(r.columns) || n > len(r.columns): // n may overflow
-			return fmt.Errorf("a batch wants the %d largest of each of %d rows: there is room for %d numbers", k, x.Rows, len(r.columns))
+			return fmt.Errorf("a batch wants the %d largest values of each of %d rows: the stage has memory for %d values", k, x.Rows, len(r.columns))
 		default:
 			columns := kernels.Tensor{Buf: f.work.Buf, Off: int64(len(r.chosen)) * 4, Rows: x.Rows, Cols: k, Type: kernels.I32}
 			values := kernels.Tensor{Buf: f.work.Buf, Off: columns.Off + columns.Bytes(), Rows: x.Rows, Cols: k, Type: kernels.F32}
@@ -90,16 +90,17 @@ func (f *buffers) deliver(q kernels.Queue, b *Batch, x kernels.Tensor) error {
 	return nil
 }
 
-// floats is b as float32s, in place: device memory is aligned to 64 bytes.
+// floats returns the memory of b as float32s. Device memory is aligned to 64 bytes.
 func floats(b []byte) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(&b[0])), len(b)/4)
 }
 
+// ints returns the memory of b as int32s.
 func ints(b []byte) []int32 {
 	return unsafe.Slice((*int32)(unsafe.Pointer(&b[0])), len(b)/4)
 }
 
-// bytesOf is v as bytes, in place. v may not be empty.
+// bytesOf returns the memory of v as bytes. v must not be empty.
 func bytesOf[T float32 | int32](v []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&v[0])), len(v)*4)
 }

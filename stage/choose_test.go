@@ -105,7 +105,7 @@ func TestTheCPUChoosesToo(t *testing.T) {
 	require.NoError(t, s.Close())
 	config.MaxTop = kernels.MostTopK + 1
 	_, err = stage.Load(t.Context(), stage.Position{Last: true}, d, []stage.Layer{layer}, config, nil)
-	assert.ErrorContains(t, err, "they may ask for 256")
+	assert.ErrorContains(t, err, "they may want up to 256")
 	require.NoError(t, set.Close())
 }
 

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Error is what went wrong in a stage, with where it was.
+// Error is an error in a stage. It says where the error occurred.
 type Error struct {
-	Stage  int    // its place in the pipeline, from 0
-	Layers string // what it runs: "embedding, blocks 0-3"
-	Layer  string // the one layer, where that is known
-	Device string // what it runs on: "cuda:0"
-	Err    error
+	Stage  int    // the stage's number in the pipeline, from 0
+	Layers string // the stage's layers, such as "embedding, blocks 0-3"
+	Layer  string // the name of the layer that failed; empty if it is not known
+	Device string // the name of the stage's device, such as "cuda:0"
+	Err    error  // the cause
 }
 
 // Error implements error.
@@ -25,19 +25,19 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("stage %d (%s) on %s%s: %v", e.Stage, e.Layers, e.Device, at, e.Err)
 }
 
-// Unwrap returns what went wrong.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Panic is a panic that a stage caught, as an error.
+// Panic is the error of a batch for which a layer has panicked.
 type Panic struct {
-	Value any
-	Stack []byte
+	Value any    // the argument of panic
+	Stack []byte // the stack of the goroutine at that time, as debug.Stack returns it
 }
 
-// Error implements error. The stack is left to those who ask for it.
+// Error implements error. The text doesn't contain the stack.
 func (p *Panic) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
 
-// Unwrap returns the value that was panicked with, if it was an error.
+// Unwrap returns Value if it is an error, and nil otherwise.
 func (p *Panic) Unwrap() error {
 	err, _ := p.Value.(error)
 	return err
@@ -45,8 +45,8 @@ func (p *Panic) Unwrap() error {
 
 func caught(value any) *Panic { return &Panic{value, debug.Stack()} }
 
-// Describe names layers shortly: those called "block N" with consecutive
-// numbers become "blocks N-M".
+// Describe returns the names of layers, separated by commas. Layers named "block N" with
+// consecutive numbers are shortened to "blocks N-M".
 func Describe(layers []Layer) string {
 	var parts []string
 	for i := 0; i < len(layers); {

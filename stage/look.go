@@ -7,43 +7,42 @@ import (
 	"time"
 )
 
-// A stage that finds its link empty looks again for a while before it parks. To wake
-// a parked goroutine on another core takes tens of microseconds, which is longer than
-// the layers of a small model take for a batch; what is found by looking is found at
-// once. The time is bounded, so that an idle pipeline takes no processor time, and is
-// of the order of what a wake-up costs, so that looking in vain at most doubles that.
+// A goroutine that receives from an empty link polls the link for a while before it parks.
+// Waking a parked goroutine on another core takes tens of microseconds, which is longer
+// than the layers of a small model take for a batch. The time of polling is bounded, so
+// that an idle pipeline uses no processor. It is about the time that a wake-up takes, so
+// that polling in vain at most doubles the latency.
 //
-// While it looks, a goroutine yields its processor to any other that can run. It parks
-// at once where nothing can be gained: where a stage takes less time for a batch than
-// the way to another core, one processor does the work of all stages fastest; and with
-// more stages awake than there are processors, one that looks would take a processor
-// from one that works.
+// While it polls, a goroutine yields its processor to others that can run. It parks at once
+// in two cases. If the stage takes less time for a batch than sending the batch to another
+// core takes, one processor does the work of all stages fastest. If more stages are awake
+// than there are processors, polling would take a processor from a stage that works.
 
-// awake counts the receivers of such links, in all pipelines of the process, that work
-// or look for work. A receiver is counted from its first Recv to one that fails, but
-// not while it is parked.
+// awake counts the receivers of watched links, in all pipelines of the process, that work
+// or poll. A receiver is counted from its first Recv until a Recv fails, except while it is
+// parked.
 var awake atomic.Int32
 
 const (
-	looks     = 512                  // yields of the processor before a goroutine parks: some 100 µs
-	polls     = 16                   // looks at the link for each of them
-	leastWork = 5 * time.Microsecond // that a stage works on a batch, so that it looks for the next
+	looks     = 512                  // how many times a goroutine yields before it parks: about 100 µs
+	polls     = 16                   // how many times it polls the link before it yields
+	leastWork = 5 * time.Microsecond // the shortest time for a batch with which a stage polls
 )
 
-// Link returns a link to or from the stage that holds up to depth batches; see NewLink.
-// Whoever receives from it looks for a batch for a while before it parks.
+// Link returns a link into or out of the stage that holds up to depth batches; see
+// [NewLink]. Its receiver polls it for a while before it parks.
 func (s *Stage) Link(depth int) Link {
 	if depth == 0 {
-		return NewLink(depth) // its sender parks too
+		return NewLink(depth) // the sender has to wait for the receiver anyway
 	}
 	return &watched{channel: make(channel, depth), meter: &s.meter}
 }
 
-// watched is a link whose receiver may look for batches.
+// watched is a link whose receiver may poll.
 type watched struct {
 	channel
-	meter   *meter // of the stage at one of its ends
-	counted bool   // the receiver is, among the awake
+	meter   *meter // of the stage at one end of the link
+	counted bool   // the receiver is counted as awake
 }
 
 func (w *watched) Recv(ctx context.Context) (*Batch, error) {
@@ -55,6 +54,7 @@ func (w *watched) Recv(ctx context.Context) (*Batch, error) {
 	return b, err
 }
 
+// look receives a batch, polling the link before it parks.
 func (w *watched) look(ctx context.Context) (*Batch, error) {
 	for i := 0; i < looks && w.worthwhile(); i++ {
 		for range polls {
@@ -77,10 +77,12 @@ func (w *watched) look(ctx context.Context) (*Batch, error) {
 	return w.channel.Recv(ctx)
 }
 
+// worthwhile reports whether the receiver may poll.
 func (w *watched) worthwhile() bool {
 	return w.meter.recent.Load() >= int64(leastWork) && int(awake.Load()) <= runtime.GOMAXPROCS(0)
 }
 
+// count counts the receiver as awake, or as not awake.
 func (w *watched) count(in bool) {
 	switch {
 	case in && !w.counted:

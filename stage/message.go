@@ -4,48 +4,47 @@ import (
 	"github.com/leat-dev/leat/kernels"
 )
 
-// Message is the part of a batch that travels from stage to stage: what the rows
-// are, what is wanted of their results, and the activations that the stage before
-// computed from them. Within a process it travels in place, as part of a [Batch].
-// A [Link] to another process writes it with AppendBinary or MarshalBinary and
-// reads it back with UnmarshalBinary.
+// Message is the part of a batch that is passed from stage to stage: the description of the
+// rows, the results that are wanted, and the activations that the previous stage has
+// computed. Within a process it is passed as part of a [Batch]. A [Link] to another process
+// encodes it with AppendBinary or MarshalBinary, and decodes it with UnmarshalBinary.
 type Message struct {
-	// Number counts the batches that were sent, from 1. It is 0 until the batch
-	// is sent.
+	// Number is the batch's number, from 1, in the order in which batches were sent. It is
+	// 0 until the batch is sent.
 	Number uint64
 
-	// Route says which replica the message goes to at each stage that has several;
-	// see Replicas. The sender sets it, below Position.Routes. Reset sets it to 0.
+	// Route is the route that the batch takes; see Replicas. The sender sets it, from 0 to
+	// Position.Routes-1. Reset sets it to 0.
 	Route int
 
-	// Want says what the sender wants of the results. Reset sets it to the zero
-	// value, which asks for all values.
+	// Want says which results the sender wants. Reset sets it to the zero value, which asks
+	// for all values.
 	Want Want
 
-	// Header describes the rows. The sender fills it, and calls Seal after the
-	// last row.
+	// Header describes the rows. The sender fills it, and then calls Seal.
 	Header *kernels.Header
 
-	// Input holds activations in the host's memory, one row after the other, for a
-	// stage that reads them from there: the first stage of a pipeline with
-	// Config.Input, and any stage whose Upstream has no device. The sender writes
-	// the rows of the header to its beginning. UnmarshalBinary does the same, and
-	// replaces Input only where it is too small. Reset keeps it.
+	// Input holds activations in the host's memory, one row after the other. It is read by
+	// the first stage of a pipeline with Config.Input, and by any stage whose Upstream has
+	// no device. The sender writes the batch's rows to the beginning of Input.
+	// UnmarshalBinary also writes the activations there, and allocates a new Input only if
+	// it is too small. Reset keeps Input.
 	Input []float32
 
-	// Failure says why the message has no activations: the stages that follow pass
-	// it on without computing anything. It is nil for a batch that has not failed.
+	// Failure is the error of a batch that has failed in an earlier stage. Such a message
+	// has no activations, and the following stages only pass it on. It is nil if the batch
+	// has not failed.
 	Failure *Error
 
-	width   int            // of a row of Input, in float32s; 0 where a first stage reads none
-	encoded []byte         // the header, since Seal
-	x       kernels.Tensor // the activations; with no buffer, their shape in Input or host
-	bare    bool           // it came over a wire without activations: Input isn't its own
-	host    []float32      // a copy of x in the host's memory, from a stage with Position.Host
+	width   int            // float32s in a row of Input; 0: the first stage reads no Input
+	encoded []byte         // the encoded header, set by Seal
+	x       kernels.Tensor // the activations; without a buffer, the shape of those in Input or host
+	bare    bool           // it was decoded without activations: what Input holds is not its own
+	host    []float32      // a copy of x in the host's memory, made by a stage with Position.Host
 }
 
-// Seal encodes the header. The sender calls it once, after the last row is in and
-// before the batch is sent.
+// Seal encodes the header. The sender calls it once, after it has filled the header and
+// before it sends the batch.
 func (m *Message) Seal() { m.encoded = m.Header.Encode() }
 
 func (m *Message) reset() {
@@ -54,14 +53,14 @@ func (m *Message) reset() {
 	m.encoded, m.x, m.bare, m.host = nil, kernels.Tensor{}, false, nil
 }
 
-// Want says what a batch's sender wants of each row that comes out of the last
-// stage. What is wanted is computed on that stage's device, so that the host never
-// scans a whole row of logits where a few numbers tell it enough. The parts may be
-// combined. The zero value asks for all values.
+// Want says which results the sender of a batch wants, for each row of the last stage's
+// output. They are selected on that stage's device, so that the host need not read whole
+// rows if a few numbers are enough. The fields may be combined. The zero value asks for all
+// values.
 type Want struct {
-	Values bool // all columns, in Result.Values; implied where nothing else is wanted
+	Values bool // all columns, in Result.Values; implied if nothing else is wanted
 	Best   bool // the column of the largest value, in Result.Chosen
-	Top    int  // the columns and values of so many largest values, in Result.Top; at most Config.MaxTop
+	Top    int  // the number of largest values that are wanted with their columns, in Result.Top; at most Config.MaxTop
 }
 
 // all reports whether all values are wanted.

@@ -8,20 +8,20 @@ import (
 	"github.com/leat-dev/leat/kernels"
 )
 
-// Overheads knows what a stage of any run of some layers allocates on a device
-// besides its layers' weights and state: activations and workspace. It takes
-// memory and time in proportion to the number of layers, times its logarithm, and
-// answers for any run in constant time.
+// Overheads computes how many bytes a stage allocates on a device besides the weights and
+// the state of its layers: those of activations and of workspace. Making an Overheads for n
+// layers takes O(n log n) time and memory. After that, each run of these layers takes
+// constant time.
 type Overheads struct {
 	config                      Config
 	layers                      []Layer
 	widths                      []int64 // of the layers' outputs
-	outputs, scratch, quantized maxima  // of the layers: bytes, bytes, and indexes of quantizedWidths
-	quantizedWidths             []int   // that the layers have, ascending, each once
+	outputs, scratch, quantized maxima  // by layer: bytes, bytes, and indexes in quantizedWidths
+	quantizedWidths             []int   // the different values of Shape.Quantized, in ascending order
 }
 
-// Overheads prepares what On answers for these layers, all of a pipeline in forward
-// order or the first ones: batches bring Input to layer 0.
+// Overheads returns the Overheads of layers, in forward order. The first one must be the
+// first layer of the pipeline, which reads the batches' Input.
 func (c Config) Overheads(layers []Layer) *Overheads {
 	o := &Overheads{config: c, layers: layers}
 	shapes := make([]Shape, len(layers))
@@ -43,9 +43,9 @@ func (c Config) Overheads(layers []Layer) *Overheads {
 	return o
 }
 
-// On returns a function that says what a stage with the layers from to to-1
-// allocates on d, in bytes. copied says that activations come to the stage from
-// another device's memory, so that they are not read in place.
+// On returns a function that returns how many bytes a stage with the layers from to to-1
+// allocates on d. copied says that the stage's activations are copied from the memory of
+// another device.
 func (o *Overheads) On(d device.Info, copied bool) (func(from, to int) int64, error) {
 	c := o.config
 	if err := c.checkSizes(o.layers); err != nil {
@@ -77,8 +77,8 @@ func (o *Overheads) On(d device.Info, copied bool) (func(from, to int) int64, er
 	}, nil
 }
 
-// maxima answers for the largest of any range of numbers: level k has the largest of
-// the 2^k numbers from each place on.
+// maxima finds the largest of any range of numbers in constant time: level k has, for each
+// index, the largest of the 2^k numbers that begin there.
 type maxima [][]int64
 
 func newMaxima(numbers []int64) maxima {
@@ -94,7 +94,7 @@ func newMaxima(numbers []int64) maxima {
 	return m
 }
 
-// over returns the largest number from place from to to-1; 0 if there is none.
+// over returns the largest number with an index from from to to-1; 0 if there is none.
 func (m maxima) over(from, to int) int64 {
 	if from >= to {
 		return 0

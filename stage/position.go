@@ -6,38 +6,37 @@ import (
 	"github.com/leat-dev/leat/device"
 )
 
-// Position is where a stage stands in a pipeline.
+// Position describes a stage's position in a pipeline, for a program that connects stages
+// itself; package pipeline does so for its users.
 //
-// Where stages have replicas, a batch travels by a route, which leads through one
-// replica of each stage; see Replicas. A replica serves Routes/Replicas routes and
-// keeps the pages of each of them, one route after another.
+// If stages have replicas, each batch takes a route, which leads through one replica of
+// each stage; see [Replicas]. A replica is on Routes/Replicas routes, and keeps the pages
+// of each of them.
 type Position struct {
-	Number   int      // of the stage, from 0
-	Last     bool     // the results are wanted, as the batch's Want says
-	Replicas Replicas // of this stage
-	Routes   int      // of the pipeline, a multiple of Replicas; 0 means 1
+	Number   int      // the number of the stage, from 0
+	Last     bool     // the stage is the last one, and delivers the results that Want names
+	Replicas Replicas // the number of replicas of this stage
+	Routes   int      // the number of routes in the pipeline, a multiple of Replicas; 0 means 1
 
-	// Host says that what the stage computes is to be brought to the host's memory,
-	// because the link behind it marshals messages. The link must Wait for a batch
-	// before it marshals the message.
+	// Host makes the stage copy its output to the host's memory, for a link that marshals
+	// messages. The link must call a batch's Wait before it marshals the message.
 	Host bool
 
-	// Before describes where activations come from: one entry for each replica of
-	// the stage before, by its number. Entries for replicas that share no route
-	// with this one may be zero. It is empty for the first stage of a pipeline,
-	// which reads Config.Input numbers a row from the message's Input, or nothing.
+	// Before has one entry for each replica of the stage before, by its number. Entries of
+	// replicas that are on no route with this one may be zero. For the first stage of a
+	// pipeline it is empty: that reads Config.Input numbers a row from the message's
+	// Input, or the header alone.
 	Before []Upstream
 }
 
-// Upstream describes where the activations lie that a stage receives. It is all
-// that a stage knows about the stage before it.
+// Upstream describes the activations that a stage receives from the stage before it.
 type Upstream struct {
-	Device device.Device // the device in whose memory they lie; nil: they are in the message's Input, in the host's memory
-	Width  int           // float32s in a row; 0 if nothing comes from there
+	Device device.Device // the device that holds them; nil: they are in Message.Input, in the host's memory
+	Width  int           // float32s in a row; 0: no activations are received
 }
 
-// upstream returns what the stage receives from each replica before it, the first
-// stage's caller being one, and the width of all of them.
+// upstream returns what the stage receives from each replica before it, and the width of
+// a row. For a first stage with an input, the sender counts as a replica.
 func (p Position) upstream(c Config) (all []Upstream, width int, err error) {
 	all = p.Before
 	if len(all) == 0 && c.Input > 0 {
@@ -49,7 +48,7 @@ func (p Position) upstream(c Config) (all []Upstream, width int, err error) {
 		case width == 0:
 			width = u.Width
 		case u.Width != width:
-			return nil, 0, fmt.Errorf("the stage before hands on rows of %d numbers, and one of its replicas rows of %d", width, u.Width)
+			return nil, 0, fmt.Errorf("a replica of the stage before sends rows of %d numbers, and another one rows of %d", width, u.Width)
 		}
 	}
 	return all, width, nil

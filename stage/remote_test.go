@@ -203,7 +203,7 @@ func TestActivationsOfADeviceGoOverAWire(t *testing.T) {
 			require.NoError(t, to.UnmarshalBinary(data))
 			assert.Equal(t, []float32{5, 6, 7, 8}, to.Input)
 		} else {
-			assert.ErrorContains(t, err, "in the memory of rocm:0: bring them to the host first")
+			assert.ErrorContains(t, err, "in the memory of rocm:0: load the stage with Position.Host")
 		}
 		in.Close()
 		require.NoError(t, <-ended)

@@ -1,22 +1,22 @@
 package stage
 
-// Replicas is how many copies of a stage there are. A batch travels by a route,
-// which leads through one replica of each stage; with k replicas the routes are
-// dealt out to them in turn. Nothing else in Leat computes which replica a route
-// leads through.
+// Replicas is the number of replicas of a stage. If stages have replicas, each batch takes
+// a route, which leads through one replica of each stage: with k replicas, route r leads
+// through replica r mod k. Everything in this module that needs the replica on a route
+// calls these methods.
 //
-// The zero value means one.
+// The zero value means one replica.
 type Replicas int
 
-// For returns the number of the replica that a route leads through.
+// For returns the number of the replica on a route.
 func (k Replicas) For(route int) int { return route % int(max(1, k)) }
 
-// Rank returns how many lower-numbered routes lead through the same replica. A
-// replica keeps the pages of its routes one route after another, in this order.
+// Rank returns how many routes with lower numbers lead through the same replica. A replica
+// keeps the pages of its routes one after the other in that order.
 func (k Replicas) Rank(route int) int { return route / int(max(1, k)) }
 
-// Meets reports whether some of so many routes leads through replica i of k and
-// replica j of others.
+// Meets reports whether one of the routes leads through both replica i of a stage with k
+// replicas and replica j of a stage with others. routes is the number of routes.
 func (k Replicas) Meets(i int, others Replicas, j, routes int) bool {
 	for route := range routes {
 		if k.For(route) == i && others.For(route) == j {

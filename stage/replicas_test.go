@@ -64,10 +64,10 @@ func TestInputFromElsewhereIsCopied(t *testing.T) {
 		_, err = pass(input, 2)
 		var at *stage.Error
 		require.ErrorAs(t, err, &at)
-		assert.ErrorContains(t, err, "a batch of 2 rows brings")
+		assert.ErrorContains(t, err, "a batch of 2 rows has")
 	}
 	_, err = pass(make([]float32, 10), 5)
-	assert.ErrorContains(t, err, "there is room for 8", "more rows than a batch may have")
+	assert.ErrorContains(t, err, "has memory for 8", "more rows than a batch may have")
 	_, err = pass(nil, 0)
 	assert.NoError(t, err)
 

@@ -1,8 +1,8 @@
 package stage
 
-// Result is what came out of the last stage for a batch, in the host's memory. It
-// is complete when the batch's Wait has returned nil, and stays valid until the
-// batch is reset.
+// Result holds the results of a batch, in the host's memory. They are complete when the
+// batch's Wait has returned nil, and valid until the batch is reset. Their slices must not
+// be changed.
 type Result struct {
 	values  []float32
 	chosen  []int32
@@ -10,16 +10,18 @@ type Result struct {
 	top     []float32
 }
 
-// Values returns all values, one row after the other. It is nil where Want asked
-// for something else and not for Values.
+// Values returns the output of the last layer, one row after the other. It returns nil if
+// Want asks for something else and not for Values.
 func (r *Result) Values() []float32 { return r.values }
 
-// Chosen returns, where Want.Best was set, the column of each row's largest value:
-// the first of equal ones, and -1 where none is a number. It is nil otherwise.
+// Chosen returns the column of each row's largest value, if Want.Best was set, and nil
+// otherwise. Of equal values it is the first one's column. It is -1 if all values of the
+// row are NaN.
 func (r *Result) Chosen() []int32 { return r.chosen }
 
-// Top returns, where Want.Top was k, the columns of each row's k largest values and
-// these values: k of each for a row, in the order of kernels.TopKer, with -1 and
-// -Inf behind where a row has fewer numbers. Both are nil otherwise, and also where
-// the stage's device has no op for it: Values then has all values.
+// Top returns the columns of each row's k largest values, and these values, if Want.Top
+// was k > 0. Each slice has k entries for a row, in the order that kernels.TopKer
+// describes. If a row has fewer than k numbers that are not NaN, the remaining entries are
+// -1 and -Inf. Both slices are nil if Want.Top was 0, or if the device has no operation for
+// it; in the second case Values returns all values.
 func (r *Result) Top() (columns []int32, values []float32) { return r.columns, r.top }

@@ -7,14 +7,15 @@ import (
 	"github.com/leat-dev/leat/packer"
 )
 
-// size is the memory that a run of layers needs for its activations, in bytes,
-// and the widest row that its products quantize.
+// size is the memory that a run of layers needs for one batch, in bytes. input is what the
+// run reads; 0 if it reads its input in another stage's memory. quantized is the width of
+// the widest row that is multiplied by quantized weights.
 type size struct {
-	header, output, between, work, input int64 // input: what the run reads, where that isn't read in place
+	header, output, between, work, input int64
 	layers, quantized                    int
 }
 
-// size returns what a run needs under c.
+// size returns the size of a run of layers.
 func (c Config) size(layers []Layer) size {
 	s := size{header: c.HeaderBytes()}
 	for _, l := range layers {
@@ -23,20 +24,20 @@ func (c Config) size(layers []Layer) size {
 	return s
 }
 
-// rowsBytes is the room for the rows of a batch, of so many numbers each.
+// rowsBytes returns the size of a full batch of rows of that width, in bytes.
 func (c Config) rowsBytes(width int) int64 { return int64(c.MaxRows) * int64(width) * 4 }
 
-// add makes the run one layer longer.
+// add adds a layer to the end of the run.
 func (s *size) add(c Config, sh Shape) {
 	rows := int64(c.MaxRows)
 	s.work = max(s.work, rows*int64(sh.Scratch)*4)
 	s.quantized = max(s.quantized, sh.Quantized)
-	s.between = max(s.between, s.output) // the last layer's until now
+	s.between = max(s.between, s.output) // of the layer that was the last one until now
 	s.output = c.outputBytes(sh)
 	s.layers++
 }
 
-// outputBytes is what the output of a layer takes for one batch.
+// outputBytes returns the size of a layer's output for a full batch, in bytes.
 func (c Config) outputBytes(sh Shape) int64 {
 	if sh.Outputs {
 		return int64(c.MaxOutputs) * int64(sh.Width) * 4
@@ -44,25 +45,25 @@ func (c Config) outputBytes(sh Shape) int64 {
 	return c.rowsBytes(sh.Width)
 }
 
-// betweens is how many buffers the layers of the run need among themselves.
+// betweens returns how many buffers the run needs for activations between its layers.
 func (s *size) betweens() int { return min(2, s.layers-1) }
 
-// buffers is what all of it takes on a device, without the workspace of the
-// device's ops.
+// buffers returns the bytes that the run allocates on a device, besides the workspace of
+// the device's operations.
 func (s *size) buffers(c Config) int64 {
 	return int64(c.InFlight)*(s.header+s.output+s.input) + s.workspace(c) + int64(s.betweens())*s.between
 }
 
-// workspace is what the layers work in, one after the other, and then the choice
-// of columns from the results.
+// workspace returns the bytes of the workspace, which the layers use one after the other,
+// and then the selection of results.
 func (s *size) workspace(c Config) int64 { return max(s.work, c.choiceBytes()) }
 
-// choiceBytes is what Want.Best and Want.Top take on the device.
+// choiceBytes returns the bytes that Want.Best and Want.Top need on the device.
 func (c Config) choiceBytes() int64 {
 	return int64(c.MaxRows)*4 + int64(c.MaxOutputs)*int64(c.MaxTop)*8
 }
 
-// Entry is the layer as the packer sees it, on each of the devices.
+// Entry returns a layer as an entry for the packer, with its cost on each of the devices.
 func Entry(l Layer, devices []device.Info, c Config) (packer.Entry, error) {
 	e := packer.Entry{Name: l.Name(), OutBytes: int64(l.Shape().Width) * 4}
 	for _, d := range devices {

@@ -12,43 +12,44 @@ import (
 	"github.com/leat-dev/leat/kernels"
 )
 
-// Stage is a run of layers on one device: all that a pipeline has of that run, or
-// one of several replicas of it. Load makes a Stage, Run works on batches until its
-// link is closed, and Close frees what the stage holds.
+// Stage is a run of layers that have been loaded on one device. If a stage of the pipeline
+// has replicas, each of them is a Stage. [Load] makes a Stage, Run computes batches until
+// its link is closed, and Close frees what the stage holds.
 type Stage struct {
 	replicas Replicas
 	routes   int
-	pages    int // of one route
+	pages    int // the pages of one route
 	device   device.Device
-	names    []string // of the layers
+	names    []string // the layers' names
 	runners  []Runner
 	queue    kernels.Queue
 	buffers  buffers
 	meter    meter
-	pass     Pass // of the batch at hand
+	pass     Pass // the argument of Forward for the current batch
 	aborted  atomic.Bool
-	inside   goroutine.Set // those that run layers
+	inside   goroutine.Set // the goroutines that run layers
 }
 
-// Load puts layers on the device as the stage of that position. c.Pages are those
-// of one route. loaded, if not nil, is called after each layer.
+// Load loads layers on a device, as the stage at the given position. c.Pages is the number
+// of pages of one route. loaded, if not nil, is called after each layer has been loaded.
 //
-// The stage holds device memory until Close; the device stays the caller's.
+// The stage holds memory on the device until Close. The device itself still belongs to the
+// caller, who closes it after the stage.
 func Load(ctx context.Context, at Position, d device.Device, layers []Layer, c Config, loaded func(Layer)) (s *Stage, err error) {
 	s = &Stage{replicas: max(1, at.Replicas), routes: max(1, at.Routes), pages: c.Pages, device: d}
 	s.meter.identity = identity{number: at.Number, layers: Describe(layers), device: d.Info().Name}
 	c = c.Serving(s.routes / int(s.replicas))
-	layer, loading := "", true // until it has returned, one way or another
+	layer, loading := "", true // loading is false once Load returns normally
 	defer func() {
 		if r := recover(); r != nil {
 			err = caught(r)
 		}
 		if err == nil && loading {
-			err = errEnded // nobody gets it: the goroutine ends
+			err = errEnded // the goroutine ends, so that nobody sees the error
 		}
 		if err != nil {
 			err = s.failure(layer, fmt.Errorf("loading: %w", err))
-			_ = s.Close() // the first error tells more
+			_ = s.Close() // the first error says more
 			s = nil
 		}
 	}()
@@ -84,17 +85,18 @@ func Load(ctx context.Context, at Position, d device.Device, layers []Layer, c C
 	return s, err
 }
 
-// Run receives batches from in, works on them and sends them on, until in is
-// closed or ctx ends; then it closes the links that it sent to. A batch that fails
-// carries its error on; it never ends Run.
+// Run receives batches from in, computes them, and sends them to out. It returns nil when
+// in is closed, and otherwise the error of a link, such as ctx's error when ctx ends. Then
+// it closes the links in out. A batch that fails is sent with its error, and Run continues
+// with the next one.
 //
-// out has a link to each replica of the next stage, by their numbers; those that
-// share no route with this one may be nil. The batches that come out of the last
-// stage go to its one link.
+// out has a link to each replica of the next stage, by its number; links to replicas that
+// are on no route with this one may be nil. For the last stage, out is one link, which gets
+// all batches.
 //
-// The work is done on a goroutine of Run's own. Where a layer ends it, by
-// runtime.Goexit as a test's FailNow does, the batch fails and Run starts another.
-// A panic of a link or an observer is not recovered.
+// Run computes on a goroutine of its own. If a layer ends that goroutine with
+// runtime.Goexit, as FailNow of a test does, the batch fails and Run starts another
+// goroutine. A panic of a link or an observer is not recovered.
 func (s *Stage) Run(ctx context.Context, in Link, out ...Link) error {
 	defer func() {
 		for _, o := range out {
@@ -120,23 +122,22 @@ func (s *Stage) Run(ctx context.Context, in Link, out ...Link) error {
 	return w.err
 }
 
-// worker is what the goroutines of a stage, of which there is one at a time, leave
-// to each other.
+// worker is the state that a stage's goroutine leaves to the next one if a layer ends it.
 type worker struct {
 	stage    *Stage
 	in       Link
 	out      []Link
-	batch    *Batch // at hand
-	layers   bool   // the layers work on it
-	returned bool   // the stage has come to its end
-	err      error  // of that
+	batch    *Batch // the current batch
+	layers   bool   // layers are computing it
+	returned bool   // run has returned normally, with
+	err      error
 }
 
-// run works on batches until there are none, or until a layer ends the goroutine.
+// run computes batches until a link returns an error, or until a layer ends the goroutine.
 func (w *worker) run(ctx context.Context) {
 	defer w.check()
 	s := w.stage
-	if w.layers { // they ended the goroutine before this one
+	if w.layers { // a layer has ended the previous goroutine
 		w.layers = false
 		w.batch.Failure = s.failure("", errEnded)
 		s.meter.worked(w.batch)
@@ -152,8 +153,8 @@ func (w *worker) run(ctx context.Context) {
 		}
 		w.batch = b
 		if len(b.open) > 0 && !s.meter.timed && b.Failure == nil {
-			// What a GPU still works on isn't there for the host: until then the
-			// stage has no batch. An error is found when it is received.
+			// The host needs activations that a GPU may still be computing. That
+			// time counts as waiting for a batch. receive finds an error.
 			_ = b.ready.Wait(ctx)
 		}
 		s.meter.received(b)
@@ -171,6 +172,7 @@ func (w *worker) run(ctx context.Context) {
 	w.returned = true
 }
 
+// send sends the current batch to the next stage.
 func (w *worker) send(ctx context.Context) error {
 	err := w.out[Replicas(len(w.out)).For(w.batch.Route)].Send(ctx, w.batch)
 	if err == nil {
@@ -179,9 +181,8 @@ func (w *worker) send(ctx context.Context) error {
 	return err
 }
 
-// check sees to it that the goroutine's end outside the layers isn't taken for
-// theirs: there it is a mistake of a link or an observer, for which no batch can
-// answer.
+// check panics if something other than a layer ends the goroutine: then a link or an
+// observer has called runtime.Goexit, which can't be reported as the error of a batch.
 func (w *worker) check() {
 	if w.returned || w.layers {
 		return
@@ -194,8 +195,8 @@ func (w *worker) check() {
 
 var errEnded = errors.New("a layer ended the stage's goroutine")
 
-// process enqueues the run's work on b, and leaves its mark there. It doesn't wait
-// for a device that works by itself.
+// process computes the stage's layers for b and adds a mark to b. If the device is
+// asynchronous, it only enqueues the operations.
 func (s *Stage) process(ctx context.Context, b *Batch) (failure *Error) {
 	if trace.IsEnabled() {
 		defer trace.StartRegion(ctx, s.meter.layers).End()
@@ -228,14 +229,15 @@ func (s *Stage) process(ctx context.Context, b *Batch) (failure *Error) {
 	defer s.queue.End()
 	work.Turn = s.meter.lap()
 
-	// Whatever comes, the batch's slot is used again only when what was enqueued
-	// is done, and what goes wrong doesn't stay in the queue for the next batch.
+	// Record the event even after an error, so that the batch's slot is not used again
+	// before the operations in the queue are complete, and so that their errors don't
+	// stay in the queue for the next batch.
 	defer func() {
 		s.queue.Record(event)
 		work.Compute = s.meter.lap()
 	}()
 	if err != nil {
-		return nil // the deferred function says what
+		return nil // the deferred function returns the failure
 	}
 
 	h := b.Header
@@ -269,8 +271,8 @@ func (s *Stage) process(ctx context.Context, b *Batch) (failure *Error) {
 	return nil
 }
 
-// fits says what is wrong with what a batch asks for, if anything: its sender may be
-// another process.
+// fits returns an error if a batch asks for something impossible. It may come from another
+// process.
 func (s *Stage) fits(b *Batch) error {
 	switch {
 	case b.Route < 0 || b.Route >= s.routes:
@@ -281,9 +283,10 @@ func (s *Stage) fits(b *Batch) error {
 	return nil
 }
 
-// Input is where the batch of a slot may have its input, if this is the first
-// stage and Config.Input isn't 0: [MaxRows, Input], in the host's memory or the
-// device's own. From elsewhere it is copied. It is valid until Close.
+// Input returns memory for the Message.Input of the batch with that slot: Config.MaxRows
+// rows. A batch may have its Input in other memory, which is then copied. Input returns nil
+// if the stage doesn't read activations from the host's memory. The memory is valid until
+// Close.
 func (s *Stage) Input(slot int) []float32 {
 	if s.buffers.brought == nil {
 		return nil
@@ -293,15 +296,15 @@ func (s *Stage) Input(slot int) []float32 {
 
 func (s *Stage) failure(layer string, err error) *Error { return s.meter.failure(layer, err) }
 
-// Async reports whether the stage's device works by itself: its batches are sent on
-// while the device may still work on them.
+// Async reports whether the stage's device is asynchronous. Then the stage sends batches
+// to the next one while the device may still be computing them.
 func (s *Stage) Async() bool { return s.meter.timed }
 
-// Close waits for what the device still works on and frees what the stage holds.
-// Run must have returned.
+// Close waits until the device has performed all operations, and frees what the stage
+// holds. Run must have returned.
 func (s *Stage) Close() error {
 	var first error
-	if s.queue != nil { // before the memory that it works on
+	if s.queue != nil { // before the memory that its operations use
 		first = s.queue.Close()
 		s.queue = nil
 	}
@@ -317,17 +320,16 @@ func (s *Stage) Close() error {
 	return first
 }
 
-// Abort makes all batches that the stage has yet to work on fail with an error that
-// wraps ErrClosed. It doesn't wait, and may be called from any goroutine.
+// Abort makes all batches that the stage has not begun to compute fail, with an error that
+// wraps ErrClosed. It doesn't block, and may be called from any goroutine.
 func (s *Stage) Abort() { s.aborted.Store(true) }
 
-// Inside reports whether the calling goroutine is one on which the stage runs its
-// layers, and calls its observer: one that would wait for itself if it waited for the
-// stage's end.
+// Inside reports whether the calling goroutine is one on which the stage runs its layers
+// and calls its observer. Such a goroutine can't wait for the stage to end.
 func (s *Stage) Inside() bool { return s.inside.Current() }
 
-// closeRunner closes a runner, on a goroutine of its own. If that panics or calls
-// runtime.Goexit, closeRunner returns an error.
+// closeRunner closes a runner on another goroutine, and returns an error if Close panics or
+// calls runtime.Goexit.
 func (s *Stage) closeRunner(r Runner) error {
 	err := errClosing
 	ended := make(chan struct{})

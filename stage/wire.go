@@ -9,7 +9,7 @@ import (
 	"github.com/leat-dev/leat/kernels"
 )
 
-// The form of a message on a wire, version 1. All numbers are little-endian.
+// The encoding of a message, version 1. All numbers are little-endian.
 //
 //	offset  bytes
 //	0       4      "leat"
@@ -36,14 +36,13 @@ const (
 	flagFailed = 1 << 2
 )
 
-// mostFailure is how many bytes of each text of a failure are written.
+// mostFailure limits the bytes of each text of a failure. The rest is not written.
 const mostFailure = 4 << 10
 
-// AppendBinary appends the message in a form that UnmarshalBinary reads, with the
-// activations or the failure. Activations must be in the host's memory and
-// complete. Where the stage's device works by itself, or has memory of its own,
-// load the stage with Position.Host, and call the batch's Wait before. AppendBinary
-// implements [encoding.BinaryAppender].
+// AppendBinary appends the encoded message, with its activations or its failure. The
+// activations must be complete and in the host's memory. For a stage on a device that is
+// asynchronous or has memory of its own, set Position.Host, and call the batch's Wait
+// before AppendBinary. AppendBinary implements [encoding.BinaryAppender].
 func (m *Message) AppendBinary(to []byte) ([]byte, error) {
 	header := m.encoded
 	if header == nil {
@@ -81,7 +80,7 @@ func (m *Message) AppendBinary(to []byte) ([]byte, error) {
 	return append(to, failure...), nil
 }
 
-// MarshalBinary returns what AppendBinary appends. It implements
+// MarshalBinary returns the bytes that AppendBinary appends. It implements
 // [encoding.BinaryMarshaler].
 func (m *Message) MarshalBinary() ([]byte, error) { return m.AppendBinary(nil) }
 
@@ -93,7 +92,7 @@ func (m *Message) activations() (rows, cols int, values []byte, err error) {
 	rows, cols = m.x.Rows, m.x.Cols
 	from := m.Input
 	switch {
-	case cols == 0: // no stage has worked on it
+	case cols == 0: // no stage has computed it
 		rows, cols = len(m.Header.Tokens), m.width
 	case m.host != nil:
 		from = m.host
@@ -101,7 +100,7 @@ func (m *Message) activations() (rows, cols int, values []byte, err error) {
 	case m.x.Buf.Bytes() != nil:
 		return rows, cols, m.x.Buf.Bytes()[m.x.Off:][:m.x.Bytes()], nil
 	default:
-		return 0, 0, nil, fmt.Errorf("a message's activations are in the memory of %s: bring them to the host first (load the stage with Position.Host and wait for the batch)", m.x.Buf.Device().Info().Name)
+		return 0, 0, nil, fmt.Errorf("a message's activations are in the memory of %s: load the stage with Position.Host, and wait for the batch first", m.x.Buf.Device().Info().Name)
 	}
 	if rows == 0 || cols == 0 {
 		return 0, 0, nil, nil
@@ -114,11 +113,11 @@ func (m *Message) activations() (rows, cols int, values []byte, err error) {
 
 var errWire = errors.New("not a message of a pipeline")
 
-// UnmarshalBinary replaces the message with the one that AppendBinary wrote. The
-// activations go to Input, which keeps its memory where that is large enough, and
-// the header is sealed. Any data is accepted: what is not a whole message is an
-// error, after which the message must be reset before it is used. No more memory
-// is allocated than data has bytes, and nothing refers to data afterwards. It
+// UnmarshalBinary replaces the message with one that AppendBinary has encoded. It writes the
+// activations to Input, for which it allocates memory only if Input is too small, and seals
+// the header. Data may come from an untrusted source: if it isn't exactly one message,
+// UnmarshalBinary returns an error, and the message must be reset before it is used again.
+// UnmarshalBinary allocates no more memory than data has bytes, and doesn't keep data. It
 // implements [encoding.BinaryUnmarshaler].
 func (m *Message) UnmarshalBinary(data []byte) error {
 	if err := m.unmarshal(data); err != nil {
@@ -129,15 +128,15 @@ func (m *Message) UnmarshalBinary(data []byte) error {
 
 func (m *Message) unmarshal(data []byte) error {
 	if len(data) < wirePrefix || string(data[:4]) != wireMagic {
-		return fmt.Errorf("%d bytes without its beginning", len(data))
+		return fmt.Errorf("%d bytes that don't begin as a message does", len(data))
 	}
 	le := binary.LittleEndian
 	if v := le.Uint16(data[4:]); v != wireVersion {
-		return fmt.Errorf("its version is %d, and this program reads version %d", v, wireVersion)
+		return fmt.Errorf("the version is %d, and this program reads version %d", v, wireVersion)
 	}
 	flags := le.Uint16(data[6:])
 	if flags&^(flagValues|flagBest|flagFailed) != 0 {
-		return fmt.Errorf("flags %#x", flags)
+		return fmt.Errorf("unknown flags in %#x", flags)
 	}
 	word := func(i int) uint64 { return uint64(le.Uint32(data[i:])) }
 	number := le.Uint64(data[8:])
@@ -145,10 +144,10 @@ func (m *Message) unmarshal(data []byte) error {
 	rest := uint64(len(data) - wirePrefix)
 	numbers := rows * cols // no overflow: each is below 2³²
 	if numbers > rest || header+4*numbers+failure != rest {
-		return fmt.Errorf("%d bytes behind its beginning, which names %d of header, %d rows of %d numbers and %d of failure", rest, header, rows, cols, failure)
+		return fmt.Errorf("%d bytes after the prefix, which announces %d bytes of header, %d rows of %d numbers and %d bytes of failure", rest, header, rows, cols, failure)
 	}
 	if route > math.MaxInt32 || top > math.MaxInt32 {
-		return fmt.Errorf("route %d, %d largest values", route, top)
+		return fmt.Errorf("route %d or number of largest values %d out of range", route, top)
 	}
 	m.reset()
 	data = data[wirePrefix:]
@@ -158,7 +157,7 @@ func (m *Message) unmarshal(data []byte) error {
 	data = data[header:]
 	n := uint64(len(m.Header.Tokens))
 	if numbers > 0 && rows != n && rows != uint64(len(m.Header.Outputs)) || numbers == 0 && rows+cols > 0 {
-		return fmt.Errorf("activations of %d rows of %d numbers for a header of %d rows, %d of which want output", rows, cols, n, len(m.Header.Outputs))
+		return fmt.Errorf("activations of %d rows of %d numbers for a header of %d rows, %d of which want results", rows, cols, n, len(m.Header.Outputs))
 	}
 	if failed := flags&flagFailed != 0; failed != (failure > 0) || failed && numbers > 0 {
 		return fmt.Errorf("flags %#x, with %d bytes of failure and %d numbers", flags, failure, numbers)
@@ -183,13 +182,13 @@ func (m *Message) unmarshal(data []byte) error {
 	return nil
 }
 
-// remote is what went wrong in a stage of another process, as it said it.
+// remote is the cause of a failure in another process, of which only the text is known.
 type remote string
 
 // Error implements error.
 func (e remote) Error() string { return string(e) }
 
-// append appends the failure in the form that parse reads.
+// append appends the encoded failure.
 func (e *Error) append(to []byte) []byte {
 	to = binary.LittleEndian.AppendUint32(to, uint32(e.Stage))
 	for _, text := range [...]string{e.Layers, e.Layer, e.Device, e.Err.Error()} {
@@ -200,10 +199,10 @@ func (e *Error) append(to []byte) []byte {
 	return to
 }
 
-// parse reads the failure.
+// parse decodes a failure that append has encoded.
 func (e *Error) parse(data []byte) error {
 	if len(data) < 4 {
-		return errors.New("a failure without its stage")
+		return errors.New("a failure without a stage number")
 	}
 	number := binary.LittleEndian.Uint32(data)
 	if number > math.MaxInt32 {
@@ -222,7 +221,7 @@ func (e *Error) parse(data []byte) error {
 		texts[i], data = string(data[:n]), data[n:]
 	}
 	if len(data) > 0 {
-		return fmt.Errorf("%d bytes behind a failure", len(data))
+		return fmt.Errorf("%d bytes after a failure", len(data))
 	}
 	*e = Error{Stage: int(number), Layers: texts[0], Layer: texts[1], Device: texts[2], Err: remote(texts[3])}
 	return nil

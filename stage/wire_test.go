@@ -160,7 +160,7 @@ func TestAMessageWithoutActivations(t *testing.T) {
 	require.NoError(t, in.Send(t.Context(), to))
 	b, err := out.Recv(t.Context())
 	require.NoError(t, err)
-	assert.ErrorContains(t, b.Wait(t.Context()), "without activations")
+	assert.ErrorContains(t, b.Wait(t.Context()), "has no activations")
 	in.Close()
 	require.NoError(t, <-ended)
 	require.NoError(t, s.Close())

@@ -229,6 +229,7 @@ func TestErrRequest(t *testing.T) {
 		"many stops":    {r: generate.Request{Prompt: "x", Stop: many}},
 		"long stop":     {r: generate.Request{Prompt: "x", Stop: []string{strings.Repeat("a", generate.MaxStopBytes+1)}}},
 		"many biases":   {r: generate.Request{Prompt: "x", Sampling: generate.Sampling{Bias: big}}},
+		"two samplers":  {r: generate.Request{Prompt: "x", Sampler: samples(nil), Sampling: generate.Sampling{Seed: 1}}},
 		"temperature":   {r: generate.Request{Prompt: "x", Sampling: generate.Sampling{Temperature: -1}}},
 		"top log-probs": {r: generate.Request{Prompt: "x", TopLogProbs: generate.MaxTopLogProbs + 1}},
 		"no tokens":     {r: generate.Request{Tokens: []int32{}}, model: true},

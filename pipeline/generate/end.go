@@ -5,16 +5,18 @@ import (
 	"errors"
 )
 
-// errInside is the error of a layer or an observer that waits for its own end.
-var errInside = errors.New("closing an engine from one of its own layers or observers: it ends when they have returned, and can't be waited for there")
+// errInside is returned to a layer or an observer that waits for its own end.
+var errInside = errors.New("a layer or an observer can't wait until its own engine has ended: close the engine from another goroutine")
 
-// Shutdown accepts no more requests, which get ErrClosed, waits until those that it has
-// accepted have ended, and frees all that the engine holds. Requests beyond the backlog
-// have not been accepted yet. Shutdown returns nil, or what freeing failed with.
+// Shutdown makes the engine accept no more requests, which then get ErrClosed, waits until
+// the accepted requests have ended, and frees what the engine holds. Requests that wait
+// because the backlog is full have not been accepted. Shutdown returns nil, or the error of
+// freeing.
 //
-// If ctx ends before, Shutdown returns ctx's error. The requests go on and the engine
-// ends after them; call Close to end them, or Shutdown to wait again. A layer or an
-// observer at work, for which the engine's end waits, gets an error at once.
+// If ctx ends first, Shutdown returns ctx's error. The requests continue, and the engine
+// ends after them; call Close to end them, or Shutdown to wait again. Shutdown returns an
+// error at once if it is called by a layer, or by an observer on a stage's goroutine, since
+// the engine can't end before they return.
 func (e *Engine) Shutdown(ctx context.Context) error {
 	if e.line.Inside() {
 		return errInside
@@ -34,10 +36,10 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	}
 }
 
-// Close ends all requests with ErrClosed and frees all that the engine holds. It waits
-// for layers at work, but not for callers, nor for their samplers. It may be called more
-// than once, and while Shutdown waits; each call returns when all is freed. A layer or an
-// observer at work gets an error at once, as from Shutdown.
+// Close ends all requests with ErrClosed and frees what the engine holds. It waits for
+// layers that are computing, but not for callers or their samplers. It may be called more
+// than once, and while Shutdown waits; each call returns when everything is freed. It
+// returns an error at once where Shutdown does.
 func (e *Engine) Close() error {
 	if e.line.Inside() {
 		return errInside
@@ -52,7 +54,7 @@ func (e *Engine) Close() error {
 	return e.Shutdown(context.Background())
 }
 
-// refuse has the engine accept no more requests.
+// refuse makes the engine accept no more requests.
 func (e *Engine) refuse() {
 	e.mu.Lock()
 	defer e.leave()
@@ -69,8 +71,7 @@ func (e *Engine) refuse() {
 	e.step()
 }
 
-// settle says that no request is left, where that is so for good. The engine is
-// locked.
+// settle closes e.idle if no request is left and none is accepted. The engine is locked.
 func (e *Engine) settle() {
 	if !e.refuses || len(e.live) > 0 {
 		return

@@ -1,5 +1,5 @@
-// Package generate continues texts with a language model on a pipeline: many
-// requests at once, which join and leave while others run.
+// Package generate runs a language model on a pipeline. An [Engine] continues the texts of
+// many requests at the same time; requests begin and end while others are running.
 //
 //	e, err := generate.Open(ctx, "model.gguf", pipeline.WithDevices("cuda:0,cpu"))
 //	if err != nil {
@@ -13,33 +13,32 @@
 //		fmt.Print(token.Text)
 //	}
 //
-// [Engine.Generate] returns a whole text, [Engine.Logits] what the model thinks of a
-// given one. [Engine.Shutdown] waits for the requests that run, [Engine.Close] ends them.
-// To see where a model would be placed, without loading it, use [NewPlan].
+// [Engine.Generate] returns a whole continuation, and [Engine.Logits] the model's logits for
+// a given text. [Engine.Shutdown] waits for running requests, and [Engine.Close] ends them.
+// [NewPlan] says which layers would be on which device, without loading the model.
 //
 // # A server
 //
-// The methods of an engine may be called from any goroutine, one for each request of a
-// server, say. An engine runs as many requests at once as [WithMaxSeqs] says and keeps
-// as many waiting as [pipeline.WithBacklog] says; [Engine.TryStream] refuses what comes
-// on top of that with [ErrBusy]. Errors that are the caller's mistake wrap [ErrRequest].
-// [Engine.Err] suits a readiness probe, and package generate/enginemetrics exports
-// [Engine.Stats] to Prometheus.
+// The methods of an engine may be called from any goroutine, such as those of a server's
+// requests. An engine runs as many requests at the same time as [WithMaxSeqs] says, and
+// keeps as many waiting as [pipeline.WithBacklog] says. Beyond that, [Engine.Stream] blocks
+// and [Engine.TryStream] yields [ErrBusy]. Errors that are the caller's mistake wrap
+// [ErrRequest]. [Engine.Err] is for readiness probes, and package generate/enginemetrics
+// exports [Engine.Stats] to Prometheus.
 //
 // # How it works
 //
-// An [Engine] has no goroutine that everything has to pass through. Its state, a
-// [schedule.Scheduler] and the requests, lies behind one mutex, and whoever has
-// something in hand does what follows from it: the goroutine of the last stage, which
-// has a batch's results, draws the tokens, fills the next batch and sends it to the
-// first stage; a caller adds its own request. So from a result to the next batch there
-// is no other goroutine to wake. What a caller supplies, a [Sampler] or the body of
-// its loop, runs on the caller's own goroutine and can delay that request alone.
+// An Engine has no central goroutine. One mutex guards its state, which is a
+// [schedule.Scheduler] and the requests. The goroutine of the last stage, which has the
+// results of a batch, draws the tokens, fills the next batch and sends it to the first
+// stage, so that no other goroutine has to wake between a result and the next batch. A
+// caller adds its own request. A caller's [Sampler] and the body of its loop run on the
+// caller's own goroutine, and can delay that request alone.
 //
-// The result of a request does not depend on what else runs. Whose rows a batch has is
-// the business of package schedule, how a token is drawn that of package sampling, and
-// how tokens become text that can be shown that of package text. This package knows
-// nothing of architectures, which are for package model, nor of devices.
+// The result of a request does not depend on which other requests run. Package schedule
+// decides which rows a batch has, package sampling draws tokens, and package text turns
+// tokens into text. This package knows nothing of architectures, which are in package
+// model, and nothing of devices.
 package generate
 
 import (
@@ -64,13 +63,13 @@ type Engine struct {
 	vocab     int
 	measures  measures
 
-	outgoing chan *stage.Batch // to the sender, which waits for room in the pipeline; has room for one
+	outgoing chan *stage.Batch // to the sender, which waits while the link into the pipeline is full; holds one batch
 	sender   sync.WaitGroup
 	refusing chan struct{} // closed: no request is accepted any more
 	idle     chan struct{} // closed: the same, and no request is left
 	ending   sync.Once
-	over     chan struct{} // closed: all is freed, with
-	failed   error
+	over     chan struct{} // closed: everything is freed
+	failed   error         // the result of Close, set before over is closed
 
 	mu       sync.Mutex // guards what follows
 	schedule *schedule.Scheduler
@@ -89,7 +88,7 @@ type Engine struct {
 // Open opens a model file, loads it and starts an engine, which the caller ends with
 // [Engine.Close] or [Engine.Shutdown]. ctx limits the loading only. The file is closed
 // again when the weights are on their devices. Errors are those of [model.Open],
-// [NewPlan] and [Plan.Start]; whatever fails, nothing stays loaded.
+// [NewPlan] and [Plan.Start]. If Open returns an error, it has freed everything.
 func Open(ctx context.Context, path string, options ...Option) (*Engine, error) {
 	m, err := model.Open(path)
 	if err != nil {
@@ -108,8 +107,8 @@ func started(m io.Closer, start func() (*Engine, error)) (*Engine, error) {
 	return e, err
 }
 
-// New is Open for a model that is open already. The model stays the caller's, who may
-// close it when New has returned.
+// New is Open for a model that is open already. The model still belongs to the caller, who
+// may close it when New has returned.
 func New(ctx context.Context, m *model.Model, options ...Option) (*Engine, error) {
 	p, err := NewPlan(ctx, m, options...)
 	if err != nil {
@@ -118,7 +117,8 @@ func New(ctx context.Context, m *model.Model, options ...Option) (*Engine, error
 	return p.Start(ctx)
 }
 
-// Start loads the plan's model and starts an engine. ctx limits the loading only.
+// Start loads the plan's model and starts an engine, which the caller ends with
+// [Engine.Close] or [Engine.Shutdown]. ctx limits the loading only.
 func (p *Plan) Start(ctx context.Context) (*Engine, error) {
 	e := &Engine{
 		plan:      p,
@@ -162,15 +162,15 @@ func (p *Plan) schedule() schedule.Config {
 	return c
 }
 
-// Plan returns the plan that the engine was started from. It must not be changed.
+// Plan returns the plan that the engine was started from. The caller must not change it.
 func (e *Engine) Plan() *Plan { return e.plan }
 
 // Tokenizer returns the model's tokenizer, which turns text into tokens and back.
 func (e *Engine) Tokenizer() tokenizer.Tokenizer { return e.tokenizer }
 
-// SetMaxWait replaces what [pipeline.WithMaxWait] has set. A caller that knows that it
-// will make no further requests sets 0, so that the last ones wait for nothing. A batch
-// that is being held back is subject to the new value at once.
+// SetMaxWait replaces the value of [pipeline.WithMaxWait], also for a batch that is waiting
+// now. A caller that will make no further requests sets it to 0, so that the last batches
+// don't wait in vain.
 func (e *Engine) SetMaxWait(d time.Duration) {
 	e.mu.Lock()
 	defer e.leave()

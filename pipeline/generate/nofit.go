@@ -13,22 +13,22 @@ import (
 	"github.com/leat-dev/leat/packer"
 )
 
-// NoFitError says that a model doesn't fit its devices, and what would. It wraps
-// packer.ErrNoFit.
+// NoFitError is the error for a model that doesn't fit the devices. It lists changes of the
+// options after which the model fits. It wraps [packer.ErrNoFit].
 type NoFitError struct {
-	Err  error    // by how much, and on which device; wraps packer.ErrNoFit
-	Ways []WayOut // the one that keeps most first, at most three
+	Err  error    // which device lacks how much memory; it wraps packer.ErrNoFit
+	Ways []WayOut // at most three changes, the one that uses the most memory first
 }
 
-// WayOut is one change of the options after which the model fits.
+// WayOut is a change of one option after which the model fits.
 type WayOut struct {
-	Setting Setting // what changes
-	Value   string  // to what: "2048"; empty where the option is left out
-	Bytes   int64   // that the model takes then, on all devices
-	Effect  string  // "sequences of up to 2048 tokens instead of 4096"
+	Setting Setting // the option
+	Value   string  // its new value, such as "2048"; empty if the option is to be left out
+	Bytes   int64   // how much memory the model then uses, on all devices together
+	Effect  string  // what that means, such as "sequences of up to 2048 tokens instead of 4096"
 }
 
-// Setting is an option that decides how much memory a model takes.
+// Setting names an option that affects how much memory a model uses.
 type Setting string
 
 // The settings that a WayOut may change.
@@ -47,7 +47,7 @@ func (w WayOut) String() string {
 	return string(w.Setting) + " " + w.Value
 }
 
-// NoWayOut is what can be done where no setting alone would help.
+// NoWayOut is the advice of a NoFitError without Ways.
 const NoWayOut = "a shorter context, a smaller key/value type or fewer sequences alone would not help: use more or larger devices, or smaller weights"
 
 // Error implements error.
@@ -62,11 +62,11 @@ func (e *NoFitError) Error() string {
 	return e.Err.Error() + "; it fits with " + strings.Join(ways, ", or ")
 }
 
-// Unwrap returns what doesn't fit.
+// Unwrap returns e.Err.
 func (e *NoFitError) Unwrap() error { return e.Err }
 
-// waysOut adds to err, if it says that the model doesn't fit, what would. Any other
-// error, or ctx's if that has ended, it returns as it is.
+// waysOut returns a *NoFitError for an err that wraps packer.ErrNoFit. It returns any other
+// err unchanged, and ctx's error if ctx has ended.
 func (p *Plan) waysOut(ctx context.Context, err error) error {
 	if !errors.Is(err, packer.ErrNoFit) {
 		return err

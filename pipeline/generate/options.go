@@ -8,25 +8,26 @@ import (
 	"github.com/leat-dev/leat/pipeline"
 )
 
-// Option is a setting of an engine: an option of this package, or a [pipeline.Option]
-// that says where the stages stand and how they run.
+// Option is a setting of an engine: an option of this package, or a [pipeline.Option] that
+// says which devices the stages are on and how they run.
 //
 //	e, err := generate.Open(ctx, "model.gguf", pipeline.WithDevices("cuda:0,cpu"), generate.WithContext(8192))
 //
 // Some options of package pipeline have a meaning of their own here:
 //
-//   - [pipeline.WithBacklog] sets how many requests wait inside the engine for their
-//     turn. The caller of a request beyond that blocks, under its context, or gets
+//   - [pipeline.WithBacklog] sets how many requests may wait to be admitted. The caller of
+//     a further request blocks until one leaves the backlog or its context ends, or gets
 //     [ErrBusy] from [Engine.TryStream]. The default is [pipeline.DefaultBacklog].
-//   - [pipeline.WithMaxWait] lets a batch wait for more rows until it has its part of
-//     what as many requests as [WithMaxSeqs] allows would give. The default is not to
-//     wait.
-//   - [pipeline.WithObserver], which may be given several times, has an observer called
-//     while the engine's state is locked. It may call [Engine.Stats] and [Engine.Err],
-//     and no other method of the engine. A panic of an observer ends the program.
+//   - [pipeline.WithMaxWait] makes a batch wait for more rows until it has as many as it
+//     would have if [WithMaxSeqs] requests were running. The default is not to wait.
+//   - [pipeline.WithObserver] adds an observer that is called while the engine's state is
+//     locked. It may call [Engine.Stats], [Engine.Err], [Engine.Plan], [Engine.Tokenizer]
+//     and [Engine.Tokens]. Any other method of the engine would wait for the observer to
+//     return, and so block forever; call such a method from another goroutine. A panic of
+//     an observer ends the program.
 //
-// Options that are for a [pipeline.Pipeline] only, such as [pipeline.WithInput], are
-// errors.
+// Options that have an effect only in a [pipeline.Pipeline], such as [pipeline.WithInput],
+// are errors.
 type Option interface {
 	// EngineOption marks the options of both packages.
 	EngineOption()
@@ -42,10 +43,10 @@ type config struct {
 	context  int // 0: the model's, at most defaultContext
 	maxSeqs  int
 	kv       kernels.Type
-	kvMemory int64 // negative: what is left
+	kvMemory int64 // negative: the memory that is left
 	pipeline []pipeline.Option
 
-	// What the pipeline's options say of gathering.
+	// What the options of package pipeline say about gathering.
 	maxWait time.Duration
 	backlog int
 }
@@ -66,13 +67,13 @@ func newConfig(options []Option) (config, error) {
 				return c, err
 			}
 		default:
-			return c, fmt.Errorf("a %T is no option of package generate or pipeline", o)
+			return c, fmt.Errorf("a %T is not an option of package generate or pipeline", o)
 		}
 	}
 	return c, nil
 }
 
-// gather takes over what the pipeline's options say of gathering.
+// gather sets what the options of package pipeline say about gathering.
 func (c *config) gather(s *pipeline.Site) error {
 	g, err := s.Gathering()
 	c.maxWait, c.backlog = g.MaxWait, g.Backlog
@@ -80,8 +81,9 @@ func (c *config) gather(s *pipeline.Site) error {
 }
 
 // WithContext sets the length of the longest sequence, prompt and continuation
-// together, in tokens. The default is the length that the model was trained for, at
-// most 4096. A longer one is allowed; the text then gets worse.
+// together, in tokens. The default is the length that the model was trained for, but at
+// most 4096. A context longer than the model was trained for is allowed, but makes the
+// text worse.
 func WithContext(tokens int) Option {
 	return option(func(c *config) error {
 		if tokens < 1 || tokens > mostContext {
@@ -92,8 +94,8 @@ func WithContext(tokens int) Option {
 	})
 }
 
-// WithMaxSeqs sets how many requests run at the same time; others wait. The default is
-// 64.
+// WithMaxSeqs sets how many requests run at the same time. Further requests wait. The
+// default is 64.
 func WithMaxSeqs(n int) Option {
 	return option(func(c *config) error {
 		if n < 1 || n > 1<<16 {
@@ -116,12 +118,13 @@ func WithKV(t kernels.Type) Option {
 	})
 }
 
-// WithKVMemory sets how many bytes keys and values take on all devices together. The
-// default is the memory that is left, at most what all sequences at full length need.
+// WithKVMemory sets how many bytes are allocated for keys and values, on all devices
+// together. The default is the memory that is left, but not more than all sequences need at
+// full length.
 func WithKVMemory(bytes int64) Option {
 	return option(func(c *config) error {
 		if bytes < 0 {
-			return fmt.Errorf("key/value memory of %d bytes", bytes)
+			return fmt.Errorf("key/value memory of %d bytes: it may not be negative", bytes)
 		}
 		c.kvMemory = bytes
 		return nil

@@ -15,15 +15,16 @@ import (
 	"github.com/leat-dev/leat/stage"
 )
 
-// Plan is a model's placement, with the room it gives to sequences.
+// Plan says which layers of a model are assigned to which device, and how many sequences
+// fit into the memory that is left.
 type Plan struct {
 	*pipeline.Plan
-	Context int // tokens in the longest sequence
-	MaxSeqs int // sequences at once
-	Pages   int // pages of kernels.PageTokens tokens, for all sequences
+	Context int // the length of the longest sequence, in tokens
+	MaxSeqs int // how many sequences run at the same time
+	Pages   int // the pages of kernels.PageTokens tokens for all sequences together, on each route
 
-	// Limit says what keeps Pages below what all sequences need at full length. It
-	// is nil if nothing does, or if it is the memory given by WithKVMemory.
+	// Limit says which memory is too small to give all sequences pages for their full
+	// length. It is nil if there is enough memory, or if WithKVMemory is the limit.
 	Limit *Limit
 
 	model  *model.Model
@@ -31,15 +32,15 @@ type Plan struct {
 	site   *pipeline.Site
 }
 
-// Limit says which stage of a plan has the least room for pages.
+// Limit says which stage has no memory for more pages.
 type Limit struct {
-	Stage  int    // its index
-	Device string // its device, or that replica of it
-	Memory string // the memory that would be full; empty: it is the device's own budget
+	Stage  int    // the index of the stage
+	Device string // the name of its device; if it has replicas, that of the one with the least memory
+	Memory string // the name of the memory that is full; empty if the device's budget is the limit
 }
 
-// Sequences returns how many sequences of the full length of Context have pages at
-// once; at most MaxSeqs.
+// Sequences returns how many sequences of Context tokens have pages at the same time, at
+// most MaxSeqs.
 func (p *Plan) Sequences() int { return min(p.MaxSeqs, p.Pages/pagesFor(p.Context)) }
 
 // expectedRows is the size of a batch for which the time of stages is estimated, if
@@ -50,14 +51,16 @@ const expectedRows = 8
 // that the logits of a whole text don't come one a batch.
 const fewestOutputs = 32
 
-// NewPlan places a model without loading it. A model that doesn't fit is a
-// *NoFitError, which wraps packer.ErrNoFit. If ctx ends, the error is that of ctx.
+// NewPlan assigns a model's layers to devices without loading them. If the model doesn't
+// fit, the error is a [*NoFitError], which wraps [packer.ErrNoFit]. If ctx ends, NewPlan
+// returns ctx's error.
 //
-// Pages come first: the layers are placed so that WithMaxSeqs sequences have pages for
-// 512 tokens each, and one of them for the whole context, or as many pages as
-// possible; and under that condition as fast as possible. So more memory never gives
-// fewer of these pages. What is left then is for more, until all sequences have
-// pages for the whole context.
+// Among the assignments that leave memory for enough pages, NewPlan chooses the fastest.
+// Enough are pages for 512 tokens of each of the WithMaxSeqs sequences, and for the whole
+// context of one of them; if no assignment leaves that much memory, about as many pages as
+// possible. So more memory never leads to fewer of these pages. The memory that is left
+// after that is used for further pages, until all sequences have pages for the whole
+// context.
 func NewPlan(ctx context.Context, m *model.Model, options ...Option) (*Plan, error) {
 	c, err := newConfig(options)
 	if err != nil {

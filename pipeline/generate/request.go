@@ -3,6 +3,7 @@ package generate
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 	"unicode/utf8"
 
@@ -14,16 +15,17 @@ import (
 // The zero value always takes the most likely token.
 type Sampling = sampling.Params
 
-// DefaultSampling returns the sampling of the leat command where its flags don't say
-// otherwise, but for the seed, which is 0.
+// DefaultSampling returns the sampling that the leat command uses by default, except that
+// the seed is 0.
 func DefaultSampling() Sampling {
 	return Sampling{Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05, RepeatPenalty: 1}
 }
 
-// Sampler draws the tokens of one request in place of Sampling. It runs on the
-// goroutine that takes the request's tokens, so one that takes long, or blocks, or
-// panics, delays or ends its own request alone, and it may call the engine. What it is
-// lent are copies: one that writes to them, or appends, changes nobody's results.
+// Sampler draws the tokens of one request in place of Sampling. It runs on the goroutine
+// that receives the request's tokens: if it takes long, blocks or panics, it delays or ends
+// its own request alone. It may call the engine; only Shutdown would wait for the sampler's
+// own request. Its arguments are copies, so that a sampler that writes to them doesn't
+// change the results of other requests.
 type Sampler = sampling.Sampler
 
 // TokenLogProb is a token with the natural logarithm of its probability.
@@ -46,10 +48,12 @@ type Request struct {
 	LogProbs    bool
 	TopLogProbs int
 
-	Priority int // requests of a higher priority go first; of equal ones, the earlier
+	Priority int // requests of a higher priority run first; among equal ones, the earlier first
 
-	Sampling         // how tokens are drawn
-	Sampler  Sampler // draws them in place of Sampling, if it is not nil; it serves this request alone
+	// Sampling says how tokens are drawn. A request with a Sampler of its own has no
+	// Sampling: it is the zero value then. A Sampler draws the tokens of one request.
+	Sampling
+	Sampler Sampler
 }
 
 // Limits of a request.
@@ -59,9 +63,9 @@ const (
 	MaxTopLogProbs = 128      // alternatives at each token
 )
 
-// Check returns an error that wraps [ErrRequest] if the request can't be right for any
-// model. An engine checks its requests itself. It also finds what its own model doesn't
-// allow: tokens that are not in the vocabulary, and prompts beyond the context.
+// Check returns an error that wraps [ErrRequest] if the request is invalid for every model.
+// An engine calls it for each request. It also returns errors for what its own model
+// doesn't allow: tokens that are not in the vocabulary, and prompts longer than the context.
 func (r Request) Check() error {
 	if err := r.check(); err != nil {
 		return requestError{err}
@@ -77,6 +81,8 @@ func (r *Request) check() error {
 		return fmt.Errorf("%d tokens to add: it may not be negative", r.MaxTokens)
 	case r.TopLogProbs < 0 || r.TopLogProbs > MaxTopLogProbs:
 		return fmt.Errorf("the %d most likely tokens: there may be from 0 to %d", r.TopLogProbs, MaxTopLogProbs)
+	case r.Sampler != nil && !reflect.ValueOf(r.Sampling).IsZero():
+		return errors.New("a request with Sampling and a Sampler: the Sampler draws the tokens, so that Sampling has no effect")
 	case len(r.Stop) > MaxStops:
 		return fmt.Errorf("%d stop texts: a request may have up to %d", len(r.Stop), MaxStops)
 	}
@@ -135,29 +141,32 @@ type Result struct {
 }
 
 var (
-	// ErrRequest is wrapped by the errors that are the caller's mistake: of a request
-	// that the same engine would refuse each time.
+	// ErrRequest is wrapped by errors that are the caller's mistake: the same engine would
+	// refuse the same request again.
 	ErrRequest = errors.New("invalid request")
 
-	// ErrTooLong says that a request doesn't fit the engine's context. It is an
-	// ErrRequest.
+	// ErrTooLong is wrapped by the error of a request that is longer than the engine's
+	// context. It wraps ErrRequest.
 	ErrTooLong error = requestError{errors.New("input is longer than the context")}
 
-	// ErrBusy says that as many requests wait as may; see pipeline.WithBacklog.
+	// ErrBusy is returned for a request that would have to wait while the backlog is full;
+	// see pipeline.WithBacklog.
 	ErrBusy = pipeline.ErrBusy
 
-	// ErrClosed says that the engine has been closed or shut down.
+	// ErrClosed is returned for requests of an engine that has been closed or shut down.
 	ErrClosed = pipeline.ErrClosed
 )
 
-// requestError is an error that is an ErrRequest without saying so in its text.
+// requestError is an error that wraps ErrRequest without repeating its text.
 type requestError struct{ error }
 
 func (e requestError) Is(target error) bool { return target == ErrRequest }
 func (e requestError) Unwrap() error        { return e.error }
 
+// refusef returns an error that wraps ErrRequest.
 func refusef(format string, args ...any) error { return requestError{fmt.Errorf(format, args...)} }
 
+// tooLong returns an error that wraps ErrTooLong.
 func tooLong(atLeast string, tokens, context int) error {
 	return fmt.Errorf("%w: %s%d tokens, the context holds %d: shorten it, or open the engine with a longer context", ErrTooLong, atLeast, tokens, context)
 }

@@ -10,37 +10,38 @@ import (
 	"github.com/leat-dev/leat/pipeline/histogram"
 )
 
-// Stats is what an engine has done since it was started, and what it has to do now.
+// Stats sums up what an engine has done since it was started, and counts its present
+// requests.
 type Stats struct {
-	// Requests as they are now, those of Logits included.
-	Running int // admitted: they have pages, and rows of them are computed
+	// Present requests, including those of Logits.
+	Running int // admitted: they have pages, and their rows are computed
 	Waiting int // not admitted yet, or preempted
 
-	// Requests that have ended, by how: Stop, Length, Cancelled, Failed. These, the
-	// tokens, and the times below leave out those of Logits.
+	// Requests that have ended, by their Finish. These numbers, and the tokens and times
+	// below, don't include requests of Logits.
 	Stopped, ReachedLength, Cancelled, Failed int64
 
-	PromptTokens    int64 // of all requests that have arrived
-	GeneratedTokens int64 // that were added
-	ReusedTokens    int64 // of prompts, not computed because the prefix cache had them
+	PromptTokens    int64 // tokens in the prompts of all requests
+	GeneratedTokens int64 // tokens that were generated
+	ReusedTokens    int64 // tokens of prompts that were not computed because the prefix cache had them
 
-	Preempted int64 // how often a request gave up its pages to another, to be computed again
-	Moved     int64 // how often a request left a route that failed it for another
+	Preempted int64 // how many times a request has lost its pages to another and was computed again
+	Moved     int64 // how many times a request was moved away from a route on which it had failed
 
-	Pages     int // of kernels.PageTokens tokens each, on all routes
-	FreePages int // that no request uses; some of them hold prefixes that may be reused
-	Routes    int // that work
+	Pages     int // pages of kernels.PageTokens tokens, on all routes together
+	FreePages int // pages that no request uses; some of them hold prefixes that may be reused
+	Routes    int // routes that work
 
-	// How long requests waited, in buckets as histogram.Times has them.
+	// Times of requests, in the buckets of histogram.Times.
 	Queue      histogram.Snapshot[time.Duration] // from a request's arrival until its first rows are sent
 	FirstToken histogram.Snapshot[time.Duration] // from a request's arrival to its first token
 	Token      histogram.Snapshot[time.Duration] // from one token of a request to the next
 
-	Rows   histogram.Snapshot[int] // of the batches that were sent
-	Stages []pipeline.StageStats
+	Rows   histogram.Snapshot[int] // the numbers of rows of the batches that were sent
+	Stages []pipeline.StageStats   // in forward order
 }
 
-// Stats returns a snapshot. It doesn't wait for the engine's other work, and may be
+// Stats returns what the engine has done so far. It never blocks for long. It may also be
 // called by a [Sampler], by a [pipeline.Observer], and after Close.
 func (e *Engine) Stats() Stats {
 	m := &e.measures

@@ -11,9 +11,8 @@ import (
 	"github.com/leat-dev/leat/pipeline/generate/schedule"
 )
 
-// Stream continues a request's prompt and yields the tokens as they are made. The last
-// step has a Finish and no token. If the request fails, the error is the last thing that
-// is yielded:
+// Stream continues a request's prompt and yields tokens as they are generated. The last
+// [Token] has a Finish and no ID. If the request fails, Stream yields an error last:
 //
 //   - an error that wraps [ErrRequest] if the request is wrong, [ErrTooLong] among them;
 //   - ctx's error when ctx ends, which cancels the request;
@@ -21,17 +20,16 @@ import (
 //   - an error that wraps a [*stage.Error] if a stage failed;
 //   - an error that wraps [pipeline.ErrFailing] while all batches fail.
 //
-// The request begins when the loop does. To leave the loop cancels it. Stream blocks
-// while the engine's backlog is full; see [Engine.TryStream].
+// The request begins when the loop begins. Leaving the loop cancels the request. Stream
+// blocks while the engine's backlog is full; see [Engine.TryStream].
 //
-// A loop body that takes long holds up its own request alone: when some thousand tokens
-// wait for it, the request pauses, and others may get its pages meanwhile.
+// A slow loop body delays its own request alone. When about a thousand tokens wait for it,
+// the request is paused, and may lose its pages to others meanwhile.
 func (e *Engine) Stream(ctx context.Context, r Request) iter.Seq2[Token, error] {
 	return e.stream(ctx, r, true)
 }
 
-// TryStream is Stream that doesn't wait for a place in the backlog: if the backlog is
-// full, it yields [ErrBusy].
+// TryStream is Stream, except that it yields [ErrBusy] at once if the backlog is full.
 func (e *Engine) TryStream(ctx context.Context, r Request) iter.Seq2[Token, error] {
 	return e.stream(ctx, r, false)
 }
@@ -66,14 +64,13 @@ func failed(err error) Token {
 	return Token{ID: -1, Finish: Failed}
 }
 
-// Generate continues a request's prompt to its end. Its errors are those of
-// [Engine.Stream]; with an error it returns what was written until then.
+// Generate continues a request's prompt and returns the whole continuation. Its errors are
+// those of [Engine.Stream]. Together with an error it returns what was generated before.
 func (e *Engine) Generate(ctx context.Context, r Request) (Result, error) {
 	return e.generate(ctx, r, true)
 }
 
-// TryGenerate is Generate that doesn't wait for a place in the backlog: if the backlog
-// is full, it returns [ErrBusy].
+// TryGenerate is Generate, except that it returns [ErrBusy] at once if the backlog is full.
 func (e *Engine) TryGenerate(ctx context.Context, r Request) (Result, error) {
 	return e.generate(ctx, r, false)
 }
@@ -103,7 +100,7 @@ func (e *Engine) generate(ctx context.Context, r Request, wait bool) (Result, er
 
 // Logits yields the model's logits at each position of tokens, in order: one float32 for
 // each token of the vocabulary, in a slice that is the caller's. Its errors are those of
-// [Engine.Stream]. A loop body that takes long holds up nobody else; some 64 rows are
+// [Engine.Stream]. A slow loop body doesn't delay other requests. At most 64 rows are
 // computed ahead of it.
 func (e *Engine) Logits(ctx context.Context, tokens []int32) iter.Seq2[[]float32, error] {
 	return func(yield func([]float32, error) bool) {
@@ -128,8 +125,9 @@ func (e *Engine) Logits(ctx context.Context, tokens []int32) iter.Seq2[[]float32
 	}
 }
 
-// Tokens returns a prompt's tokens, as a [Request] with that Prompt has them. Text that
-// is longer than the context in any case is [ErrTooLong], before it is read.
+// Tokens returns the tokens of a prompt, as in a [Request] with that Prompt. If the text is
+// so long that it can't fit the context, Tokens returns an error that wraps [ErrTooLong]
+// without tokenizing it.
 func (e *Engine) Tokens(prompt string) ([]int32, error) {
 	if least := e.tokenizer.Least(prompt); least > e.plan.Context {
 		return nil, tooLong("at least ", least, e.plan.Context)

@@ -322,6 +322,10 @@ func TestAFailureEndsTheCallsOfOneBatch(t *testing.T) {
 					assert.Equal(t, x, y)
 					return
 				}
+				var thrown *stage.Panic
+				if why == "negative" && assert.ErrorAs(t, err, &thrown) {
+					assert.Equal(t, "a negative number", thrown.Value)
+				}
 				var at *stage.Error
 				if assert.ErrorAs(t, err, &at) {
 					assert.Equal(t, "block 0", at.Layer)

@@ -253,11 +253,6 @@ func ExampleStagePlan_Bytes() {
 	// Output: true
 }
 
-func ExamplePlan_FailureLimit() {
-	fmt.Println(planned(pipeline.WithFailureLimit(5)).FailureLimit())
-	// Output: 5
-}
-
 func ExampleLine_Room() {
 	line, _ := running()
 	defer line.Close()

@@ -8,7 +8,8 @@ import (
 // ErrFailing is wrapped by every [*FailingError], for use with errors.Is.
 var ErrFailing = errors.New("pipeline failing")
 
-// FailingError is why a route is failing. A route begins to fail when as many batches in
+// FailingError is why a route is failing. (A route leads through one replica of each stage;
+// a pipeline without replicas has one route.) A route begins to fail when as many batches in
 // a row have failed on it as [WithFailureLimit] allows, and then a probe has failed too.
 // The probe is a batch with one row that the layers can compute, so that its failure is
 // not due to the callers' rows.

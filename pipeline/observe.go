@@ -13,8 +13,9 @@ import (
 // The pipeline calls an observer on the goroutines that do the work, possibly several at
 // once, and they wait for it: an observer should return quickly. It may read Stats and
 // Err of the pipeline. It must not call methods that wait for batches, such as
-// [Pipeline.Do], since these batches may wait for the observer. A panic of an observer
-// is not recovered, and an observer must not call runtime.Goexit.
+// [Pipeline.Do], since these batches may wait for the observer. Package generate says what
+// an observer of an engine may call. A panic of an observer is not recovered, and an
+// observer must not call runtime.Goexit.
 type Observer interface {
 	// Filled is called before the batch is sent to the first stage.
 	Filled(Handling)

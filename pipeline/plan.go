@@ -115,9 +115,6 @@ func (p *Plan) InFlight() int { return p.stage.InFlight / p.routes }
 // number of stages.
 func (p *Plan) InFlightGiven() bool { return p.config.inFlight > 0 }
 
-// FailureLimit returns what [WithFailureLimit] set.
-func (p *Plan) FailureLimit() int { return p.config.failureLimit }
-
 // MaxBatch returns the most rows in a micro-batch.
 func (p *Plan) MaxBatch() int { return p.stage.MaxRows }
 

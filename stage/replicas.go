@@ -11,9 +11,9 @@ type Replicas int
 // For returns the number of the replica on a route.
 func (k Replicas) For(route int) int { return route % int(max(1, k)) }
 
-// Rank returns how many routes with lower numbers lead through the same replica. A replica
+// rank returns how many routes with lower numbers lead through the same replica. A replica
 // keeps the pages of its routes one after the other in that order.
-func (k Replicas) Rank(route int) int { return route / int(max(1, k)) }
+func (k Replicas) rank(route int) int { return route / int(max(1, k)) }
 
 // Meets reports whether one of the routes leads through both replica i of a stage with k
 // replicas and replica j of a stage with others. routes is the number of routes.

@@ -243,7 +243,7 @@ func (s *Stage) process(ctx context.Context, b *Batch) (failure *Error) {
 	h := b.Header
 	rows := kernels.Rows{
 		Buf: s.buffers.headers[b.Slot], N: len(h.Tokens), Outputs: len(h.Outputs), Pages: len(h.Pages),
-		Base: s.replicas.Rank(b.Route) * s.pages,
+		Base: s.replicas.rank(b.Route) * s.pages,
 	}
 	s.pass.Header, s.pass.Rows, s.pass.Slot = h, rows, b.Slot
 	if s.buffers.width > 0 && in.Buf == nil {

@@ -342,7 +342,7 @@ func TestTopLogProbs(t *testing.T) {
 func TestOptionsWithoutEffect(t *testing.T) {
 	for name, o := range map[string]generate.Option{
 		"WithInput": pipeline.WithInput(4), "WithAhead": pipeline.WithAhead(4), "WithIsolation": pipeline.WithIsolation(false),
-		"WithState": pipeline.WithState(stage.Config{Pages: 4}), "no option": foreign{},
+		"WithState": pipeline.WithState(stage.Config{Pages: 4}), "not an option": foreign{},
 	} {
 		_, err := generate.NewPlan(t.Context(), parse(t), o)
 		assert.ErrorContains(t, err, name)
@@ -385,7 +385,7 @@ func TestObserversThatCallTheEngine(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			refused++
-			assert.ErrorContains(t, err, "from one of its own layers or observers")
+			assert.ErrorContains(t, err, "can't wait until its own engine has ended")
 		}
 	})
 	e, err := generate.New(t.Context(), parse(t), on("cpu"), pipeline.WithObserver(watching(o)), pipeline.WithObserver(worked), pipeline.WithObserver(watching(o)))

@@ -46,15 +46,12 @@ func TestTotalsByFinish(t *testing.T) {
 	e := tale(t, on(stagetest.Devices(t, "cpu")))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	for step, err := range e.Stream(ctx, generate.Request{Prompt: openings[0], IgnoreEnd: true}) {
-		if err != nil {
-			break
-		}
-		if step.ID >= 0 {
-			cancel()
-		}
-	}
-	_, err := e.Generate(t.Context(), generate.Request{Prompt: openings[0], Sampler: broken{}})
+	_, err := e.Generate(ctx, generate.Request{Prompt: openings[0], IgnoreEnd: true, Sampler: samples(func([]float32) (int32, error) {
+		cancel() // before the request can reach its full length
+		return 403, nil
+	})})
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = e.Generate(t.Context(), generate.Request{Prompt: openings[0], Sampler: broken{}})
 	require.Error(t, err)
 	r, err := e.Generate(t.Context(), generate.Request{Prompt: openings[0], Stop: []string{" "}})
 	require.NoError(t, err)

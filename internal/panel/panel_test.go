@@ -1,6 +1,7 @@
 package panel_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -135,15 +136,15 @@ func integerOf(t kernels.Type, e []byte, i int) integer {
 
 // last is the unit that was read last: tests read element after element.
 var last struct {
-	block []byte // kept, so that no other block can have its address
+	block []byte // its bytes then: the fuzzer writes others to the same address
 	index int
 	form  *blocks.Form
 	unit  blocks.Unit
 }
 
 func unitOf(f *blocks.Form, e []byte, i int) *blocks.Unit {
-	if last.form != f || last.index != i || &last.block[0] != &e[0] {
-		last.block, last.index, last.form = e, i, f
+	if last.form != f || last.index != i || !bytes.Equal(last.block, e) {
+		last.block, last.index, last.form = append(last.block[:0], e...), i, f
 		f.Unpack(&last.unit, e, i)
 	}
 	return &last.unit

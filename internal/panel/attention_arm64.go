@@ -22,29 +22,29 @@ func expandValuesNEON(dst []float32, src []byte, count, blocks int)
 // weighF32x4NEON is weighF32 of 4 rows.
 //
 //go:noescape
-func weighF32x4NEON(values []byte, panels, count int, p, c, acc []float32)
+func weighF32x4NEON(values []byte, panels, count int, p, c, acc []float32, next []byte)
 
 // weighF32x2NEON is weighF32 of 2 rows.
 //
 //go:noescape
-func weighF32x2NEON(values []byte, panels, count int, p, c, acc []float32)
+func weighF32x2NEON(values []byte, panels, count int, p, c, acc []float32, next []byte)
 
 // weighF32x1NEON is weighF32 of 1 rows.
 //
 //go:noescape
-func weighF32x1NEON(values []byte, panels, count int, p, c, acc []float32)
+func weighF32x1NEON(values []byte, panels, count int, p, c, acc []float32, next []byte)
 
 // weighF16x4NEON is weighF16 of 4 rows.
 //
 //go:noescape
-func weighF16x4NEON(values []byte, panels, count int, p, c, acc []float32)
+func weighF16x4NEON(values []byte, panels, count int, p, c, acc []float32, next []byte)
 
 // weighF16x2NEON is weighF16 of 2 rows.
 //
 //go:noescape
-func weighF16x2NEON(values []byte, panels, count int, p, c, acc []float32)
+func weighF16x2NEON(values []byte, panels, count int, p, c, acc []float32, next []byte)
 
 // weighF16x1NEON is weighF16 of 1 rows.
 //
 //go:noescape
-func weighF16x1NEON(values []byte, panels, count int, p, c, acc []float32)
+func weighF16x1NEON(values []byte, panels, count int, p, c, acc []float32, next []byte)

@@ -523,8 +523,8 @@ block:
 	CBNZ R2, position
 	RET
 
-// func weighF32x4NEON(values []byte, panels, count int, p, c, acc []float32)
-TEXT ·weighF32x4NEON(SB), NOSPLIT, $0-112
+// func weighF32x4NEON(values []byte, panels, count int, p, c, acc []float32, next []byte)
+TEXT ·weighF32x4NEON(SB), NOSPLIT, $0-136
 	MOVD values_base+0(FP), R0
 	MOVD panels+24(FP), R1
 	MOVD count+32(FP), R2
@@ -754,8 +754,8 @@ summed:
 	CBNZ R1, panel
 	RET
 
-// func weighF32x2NEON(values []byte, panels, count int, p, c, acc []float32)
-TEXT ·weighF32x2NEON(SB), NOSPLIT, $0-112
+// func weighF32x2NEON(values []byte, panels, count int, p, c, acc []float32, next []byte)
+TEXT ·weighF32x2NEON(SB), NOSPLIT, $0-136
 	MOVD values_base+0(FP), R0
 	MOVD panels+24(FP), R1
 	MOVD count+32(FP), R2
@@ -897,8 +897,8 @@ summed:
 	CBNZ R1, panel
 	RET
 
-// func weighF32x1NEON(values []byte, panels, count int, p, c, acc []float32)
-TEXT ·weighF32x1NEON(SB), NOSPLIT, $0-112
+// func weighF32x1NEON(values []byte, panels, count int, p, c, acc []float32, next []byte)
+TEXT ·weighF32x1NEON(SB), NOSPLIT, $0-136
 	MOVD values_base+0(FP), R0
 	MOVD panels+24(FP), R1
 	MOVD count+32(FP), R2
@@ -996,8 +996,8 @@ summed:
 	CBNZ R1, panel
 	RET
 
-// func weighF16x4NEON(values []byte, panels, count int, p, c, acc []float32)
-TEXT ·weighF16x4NEON(SB), NOSPLIT, $0-112
+// func weighF16x4NEON(values []byte, panels, count int, p, c, acc []float32, next []byte)
+TEXT ·weighF16x4NEON(SB), NOSPLIT, $0-136
 	MOVD values_base+0(FP), R0
 	MOVD panels+24(FP), R1
 	MOVD count+32(FP), R2
@@ -1237,8 +1237,8 @@ summed:
 	CBNZ R1, panel
 	RET
 
-// func weighF16x2NEON(values []byte, panels, count int, p, c, acc []float32)
-TEXT ·weighF16x2NEON(SB), NOSPLIT, $0-112
+// func weighF16x2NEON(values []byte, panels, count int, p, c, acc []float32, next []byte)
+TEXT ·weighF16x2NEON(SB), NOSPLIT, $0-136
 	MOVD values_base+0(FP), R0
 	MOVD panels+24(FP), R1
 	MOVD count+32(FP), R2
@@ -1390,8 +1390,8 @@ summed:
 	CBNZ R1, panel
 	RET
 
-// func weighF16x1NEON(values []byte, panels, count int, p, c, acc []float32)
-TEXT ·weighF16x1NEON(SB), NOSPLIT, $0-112
+// func weighF16x1NEON(values []byte, panels, count int, p, c, acc []float32, next []byte)
+TEXT ·weighF16x1NEON(SB), NOSPLIT, $0-136
 	MOVD values_base+0(FP), R0
 	MOVD panels+24(FP), R1
 	MOVD count+32(FP), R2

@@ -11,25 +11,58 @@ import (
 	"github.com/leat-dev/leat/kernels"
 )
 
-// neon is what every 64-bit ARM has.
-var neon = func() *Kernels {
-	k := *portable
-	k.Level = "neon"
-	k.floats = [3][]floatKernel{
+// neon is what every 64-bit ARM has. Scores are its products of floats.
+var neon = &Kernels{
+	Level: "neon",
+	floats: [3][]floatKernel{
 		{{4, floatF32x4NEON}, {2, floatF32x2NEON}, {1, floatF32x1NEON}},
 		{{4, floatF16x4NEON}, {2, floatF16x2NEON}, {1, floatF16x1NEON}},
 		{{4, floatBF16x4NEON}, {2, floatBF16x2NEON}, {1, floatBF16x1NEON}},
-	}
-	k.ints = portableInts.with(intsNEON)
-	k.quantize = quantizeNEON
-	k.soften = softenNEON
-	k.weigh = [2][]weighKernel{
+	},
+	ints:     portableInts.with(intsNEON),
+	quantize: quantizeNEON,
+
+	soften: softenNEON,
+	weigh: [2][]weighKernel{
 		{{4, weighF32x4NEON}, {2, weighF32x2NEON}, {1, weighF32x1NEON}},
 		{{4, weighF16x4NEON}, {2, weighF16x2NEON}, {1, weighF16x1NEON}},
-	}
-	k.expandKeys, k.expandValues = expandKeysNEON, expandValuesNEON
-	return &k
-}()
+	},
+	expandKeys:   expandKeysNEON,
+	expandValues: expandValuesNEON,
+
+	sum:         sumNEON,
+	sumSquares:  sumSquaresNEON,
+	scale:       scaleNEON,
+	standardize: standardizeNEON,
+	divide:      divideNEON,
+	multiply:    multiplyNEON,
+	subtract:    subtractNEON,
+	add:         addNEON,
+	toF16:       toF16NEON,
+
+	rotatePairs:  rotatePairsNEON,
+	rotateHalves: rotateHalvesNEON,
+
+	activate: [functions]func(dst, x []float32){
+		kernels.SiLU: activateSiLUNEON, kernels.GELU: activateGELUNEON, kernels.GELUErf: activateGELUErfNEON, kernels.ReLU: activateReLUNEON,
+		kernels.ReLUSquared: activateReLUSquaredNEON, kernels.Tanh: activateTanhNEON, kernels.Sigmoid: activateSigmoidNEON,
+	},
+	gated: [functions]func(dst, gate, up []float32){
+		kernels.SiLU: gatedSiLUNEON, kernels.GELU: gatedGELUNEON, kernels.GELUErf: gatedGELUErfNEON, kernels.ReLU: gatedReLUNEON,
+		kernels.ReLUSquared: gatedReLUSquaredNEON, kernels.Tanh: gatedTanhNEON, kernels.Sigmoid: gatedSigmoidNEON,
+	},
+	softCap: softCapNEON,
+
+	largest: largestNEON,
+	find:    findNEON,
+
+	count:        count,
+	filter:       filter,
+	weights:      weights,
+	sumWeights:   sumWeights,
+	splitWeights: splitWeights,
+	sumExp:       sumExp,
+}
 
 var neonDot = neon.with("neon-dot", neon.ints.with(intsDot))
 

@@ -90,7 +90,7 @@ func soften(a *assembler) {
 // weigh writes the weighted values of some rows.
 func weigh(a *assembler, values string, rows int) {
 	a.begin(fmt.Sprintf("weigh%sx%dNEON", values, rows), fmt.Sprintf("weigh%s of %d rows", values, rows),
-		"(values []byte, panels, count int, p, c, acc []float32)", 0)
+		"(values []byte, panels, count int, p, c, acc []float32, next []byte)", 0)
 	const (
 		panel, panels, counted, c, acc, stride = "R0", "R1", "R2", "R3", "R4", "R5"
 		left, behind, out                      = "R6", "R7", "R19"

@@ -22,10 +22,12 @@ import (
 )
 
 var families = map[string]func(a *assembler){
-	"integer":   integerFamily,
-	"float":     floatFamily,
-	"quantize":  quantize,
-	"attention": attentionFamily,
+	"integer":     integerFamily,
+	"float":       floatFamily,
+	"quantize":    quantize,
+	"attention":   attentionFamily,
+	"elementwise": elementwiseFamily,
+	"activation":  activationFamily,
 }
 
 // counts has the instructions that a function takes for a multiplication and an addition.

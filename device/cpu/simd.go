@@ -8,7 +8,8 @@ import (
 )
 
 // SIMDVariable is the environment variable that chooses a lower SIMD level than
-// the CPU's highest: avx512-vnni, avx512, avx-vnni, avx2 or portable.
+// the CPU's highest: avx512-vnni, avx512, avx-vnni, avx2 or portable; on arm64
+// neon-i8mm, neon-dot, neon or portable.
 const SIMDVariable = "LEAT_SIMD"
 
 const portable = "portable"

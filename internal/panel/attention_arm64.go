@@ -4,6 +4,11 @@
 
 package panel
 
+// fetch is what asks for the cache lines of p, which are whole ones and at least one.
+//
+//go:noescape
+func fetch(p []byte)
+
 // softenNEON is soften.
 //
 //go:noescape

@@ -74,6 +74,17 @@ DATA ·behind<>+248(SB)/4, $0xffffffff
 DATA ·behind<>+252(SB)/4, $0xffffffff
 GLOBL ·behind<>(SB), RODATA|NOPTR, $256
 
+// func fetch(p []byte)
+TEXT ·fetch(SB), NOSPLIT, $0-24
+	MOVD p_base+0(FP), R0
+	MOVD p_len+8(FP), R1
+line:
+	PRFM (R0), PLDL1KEEP
+	ADD $64, R0
+	SUBS $64, R1
+	BGT line
+	RET
+
 // func softenNEON(s []float32, count int, scale float32, m, l, c []float32)
 TEXT ·softenNEON(SB), NOSPLIT, $0-112
 	MOVD s_base+0(FP), R0

@@ -227,6 +227,7 @@ func (a *assembler) expand(at int, src string, scales []vec, to [4]int, dst stri
 }
 
 func attentionFamily(a *assembler) {
+	fetch(a)
 	soften(a)
 	expandKeys(a)
 	expandValues(a)

@@ -365,3 +365,16 @@ func (a *assembler) anywhere(v []vec) {
 	a.op("fmov w%, s%", 6, v[0])
 	a.free(v...)
 }
+
+// fetch writes what asks for the cache lines of some memory.
+func fetch(a *assembler) {
+	a.begin("fetch", "what asks for the cache lines of p, which are whole ones and at least one", "(p []byte)", 0)
+	a.line("MOVD %s, R0", a.param("p_base"))
+	a.line("MOVD %s, R1", a.param("p_len"))
+	a.label("line")
+	a.line("PRFM (R0), PLDL1KEEP")
+	a.line("ADD $64, R0")
+	a.line("SUBS $64, R1")
+	a.line("BGT line")
+	a.end()
+}

@@ -56,12 +56,12 @@ var neon = &Kernels{
 	largest: largestNEON,
 	find:    findNEON,
 
-	count:        count,
-	filter:       filter,
-	weights:      weights,
-	sumWeights:   sumWeights,
-	splitWeights: splitWeights,
-	sumExp:       sumExp,
+	count:        countNEON,
+	filter:       filterNEON,
+	weights:      weightsNEON,
+	sumWeights:   sumWeightsNEON,
+	splitWeights: splitWeightsNEON,
+	sumExp:       sumExpNEON,
 }
 
 var neonDot = neon.with("neon-dot", neon.ints.with(intsDot))

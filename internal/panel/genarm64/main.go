@@ -27,6 +27,7 @@ var families = map[string]func(a *assembler){
 	"quantize":    quantize,
 	"attention":   attentionFamily,
 	"elementwise": elementwiseFamily,
+	"sampling":    samplingFamily,
 	"activation":  activationFamily,
 }
 

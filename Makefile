@@ -82,4 +82,4 @@ bench:
 generate:
 	$(GO) generate ./kernels/...
 
-include gpu.mk
+include gpu.mk arm64.mk

@@ -104,7 +104,7 @@ func geluErf(x float32) float32 {
 	for i := 7; i >= 0; i-- {
 		h = float32(h*t) + tail[i]
 	}
-	h = float32(h*t) * exp(-0.5*float32(x*x))
+	h = float32(float32(h*t) * exp(-0.5*float32(x*x)))
 	return x * choose(x, h, 1-h)
 }
 

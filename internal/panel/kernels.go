@@ -15,7 +15,9 @@ import (
 // Slices too short for the shape, and a type of the other family, are mistakes
 // in the program, and panic.
 type Kernels struct {
-	Level string // "portable", "avx2", "avx-vnni", "avx512" or "avx512-vnni"
+	// Level is "portable"; "avx2", "avx-vnni", "avx512" or "avx512-vnni"; or "neon",
+	// "neon-dot" or "neon-i8mm".
+	Level string
 
 	// The kernels of a type multiply different numbers of rows at once: the
 	// most first, and 1 last.

@@ -58,6 +58,7 @@ import (
 //go:generate go run -C _gen . -kernels elementwise -pkg panel -out ../elementwise_amd64.s -stubs ../elementwise_amd64.go
 //go:generate go run -C _gen . -kernels activation -pkg panel -out ../activation_amd64.s -stubs ../activation_amd64.go
 //go:generate go run -C _gen . -kernels sampling -pkg panel -out ../sampling_amd64.s -stubs ../sampling_amd64.go
+//go:generate go run ./genarm64
 
 // Lanes is the number of rows in a panel.
 const Lanes = 16

@@ -111,7 +111,7 @@ func weights(dst []uint64, x []float32, largest, scale float32) {
 // is exactly 1 at 0, with a relative error below 4e-8, whose products are rounded
 // before they are added to, at every level; and 2^(n/8) is of a table.
 func weight(x, largest, scale float32) uint64 {
-	y := float32(x-largest) * scale
+	y := float32(float32(x-largest) * scale) // the conversion keeps it from being fused with a sum
 	if !(y >= leastPower) {
 		return 0
 	}
@@ -191,7 +191,7 @@ func (k *Kernels) SumExp(x []float32, largest float32) (sum float64) {
 func sumExp(x []float32, largest float32) float64 {
 	var sum [16]float64
 	for i, v := range x {
-		y := float64(float64(v)-float64(largest)) * math.Log2E
+		y := float64(float64(float64(v)-float64(largest)) * math.Log2E)
 		if !(y >= leastDouble) {
 			continue
 		}

@@ -20,18 +20,22 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 		t.Skipf("the generator's modules can't be had: %v: %s", err, out)
 	}
 	dir := t.TempDir()
-	for _, family := range []string{"float", "integer_vnni", "integer_avx512", "integer_avxvnni", "integer_avx2", "quantize", "attention", "elementwise", "activation", "sampling"} {
-		asm, declarations := filepath.Join(dir, family+"_amd64.s"), filepath.Join(dir, family+"_amd64.go")
+	for _, family := range []string{"float", "integer_vnni", "integer_avx512", "integer_avxvnni", "integer_avx2", "quantize", "attention", "elementwise", "activation", "sampling", "ceiling"} {
+		pkg, in, name := "panel", ".", family
+		if family == "ceiling" {
+			pkg, in, name = "ceiling", "../ceiling", "rates"
+		}
+		asm, declarations := filepath.Join(dir, name+"_amd64.s"), filepath.Join(dir, name+"_amd64.go")
 		out, err := exec.CommandContext(t.Context(), "go", "run", "-C", "_gen", ".",
-			"-kernels", family, "-pkg", "panel", "-out", asm, "-stubs", declarations).CombinedOutput()
+			"-kernels", family, "-pkg", pkg, "-out", asm, "-stubs", declarations).CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		for _, made := range []string{asm, declarations} {
 			want, err := os.ReadFile(made)
 			require.NoError(t, err)
-			got, err := os.ReadFile(filepath.Base(made))
+			got, err := os.ReadFile(filepath.Join(in, filepath.Base(made)))
 			require.NoError(t, err)
 			assert.True(t, bytes.Equal(body(want), body(got)),
-				"%s isn't what _gen writes: run go generate ./internal/panel", filepath.Base(made))
+				"%s isn't what _gen writes: run go generate ./internal/%s", filepath.Base(made), pkg)
 		}
 	}
 }

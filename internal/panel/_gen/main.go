@@ -1,6 +1,6 @@
-// Command gen writes the assembly of package panel:
+// Command gen writes the assembly of packages panel and ceiling:
 //
-//	go generate ./internal/panel
+//	go generate ./internal/panel ./internal/ceiling
 //
 // Each kernel's meaning is that of its portable twin, a Go function of the name
 // without the level; those of activate… and gated… are by what follows.
@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	family := flag.String("kernels", "", "float, integer_vnni, …_avx512, …_avxvnni or …_avx2, quantize, attention, elementwise, activation or sampling")
+	family := flag.String("kernels", "", "float, integer_vnni, …_avx512, …_avxvnni or …_avx2, quantize, attention, elementwise, activation, sampling or ceiling")
 	flag.Parse()
 	ConstraintExpr("amd64,!noasm")
 	switch *family {
@@ -80,8 +80,10 @@ func main() {
 			sumWeights(w, true)
 			sumExp(w)
 		}
+	case "ceiling":
+		ceilings()
 	default:
-		log.Fatalf("-kernels %q: it may be float, integer_vnni, integer_avx512, integer_avxvnni, integer_avx2, quantize, attention, elementwise, activation or sampling", *family)
+		log.Fatalf("-kernels %q: it may be float, integer_vnni, integer_avx512, integer_avxvnni, integer_avx2, quantize, attention, elementwise, activation, sampling or ceiling", *family)
 	}
 	Generate()
 }

@@ -10,7 +10,7 @@ TARGETS     := linux/arm64 darwin/arm64 windows/amd64
 # What is built needs no cgo; only the race detector does.
 export CGO_ENABLED := 0
 
-.PHONY: demo build dist test lint unit race noasm cross fuzz soak bench generate
+.PHONY: demo build dist test lint unit race noasm cross fuzz soak bench bench-peer generate
 
 demo:
 	$(GO) run ./cmd/leat demo
@@ -78,8 +78,17 @@ soak:
 bench:
 	$(GO) test -run '^$$' -bench . ./...
 
+# Leat beside llama.cpp on models of 1.1 billion parameters, in one run, with what the
+# machine does at most: make bench-peer BENCH='-types all -o bench.md', BENCH=-h lists the
+# flags. The peer is built on the first run, in ten minutes. Nothing else should run.
+PEER ?= ../shared/peer/bench-llamacpp.sh
+
+bench-peer: build
+	@if [ ! -f $(PEER) ]; then echo "$(PEER) isn't there: it measures llama.cpp; say where it is with PEER=FILE"; exit 1; fi
+	$(GO) run ./internal/peerbench -peer $(PEER) -mkgguf $(MKGGUF) $(BENCH)
+
 # Writes the assembly again from its generator.
 generate:
-	$(GO) generate ./kernels/...
+	$(GO) generate ./internal/panel ./internal/ceiling
 
 include gpu.mk arm64.mk

@@ -199,7 +199,7 @@ func (w workplace) lackingGPUs(t *testing.T, where, body string) {
 // checkTargets checks that make knows each target.
 func checkTargets(t *testing.T, where, body string) {
 	t.Helper()
-	makefile := read(t, "../Makefile") + read(t, "../gpu.mk")
+	makefile := read(t, "../Makefile") + read(t, "../gpu.mk") + read(t, "../arm64.mk")
 	for line := range strings.Lines(body) {
 		words := strings.Fields(line)
 		require.GreaterOrEqual(t, len(words), 2, "%s: %s", where, line)

@@ -13,7 +13,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/leat-dev/leat/internal/emulator"
-	"github.com/leat-dev/leat/kernels"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -95,7 +94,7 @@ func TestScript(t *testing.T) {
 		} {
 			require.Contains(t, o.out, want)
 		}
-		for _, typ := range kernels.WeightTypes() {
+		for _, typ := range weightTypes {
 			require.Equal(t, 3, strings.Count(o.out, "\n| "+typ.String()+" | "), "products of %v", typ)
 		}
 		for _, typ := range []string{"F16", "Q8_0", "F32"} {

@@ -49,8 +49,13 @@ func (c *check) runModel(ctx context.Context, name string) (err error) {
 	return c.bench(ctx, &s, path, typ)
 }
 
+// weightTypes are those that GPUs have kernels for.
+var weightTypes = kernels.Types{
+	kernels.F32, kernels.F16, kernels.BF16, kernels.Q8_0, kernels.Q4_0, kernels.Q4_K, kernels.Q6_K,
+}
+
 func typeNamed(name string) (kernels.Type, error) {
-	for _, t := range kernels.WeightTypes() {
+	for _, t := range weightTypes {
 		if t.String() == name {
 			return t, nil
 		}

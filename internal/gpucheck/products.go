@@ -22,7 +22,7 @@ func (c *check) measureProducts(ctx context.Context) error {
 		"Weights are read from memory, not from the GPU's cache; quantizing the activations counts once for all matrices of a call."
 	err := c.onGPU(func(g *gpu) error {
 		var longest time.Duration
-		for _, typ := range kernels.WeightTypes() {
+		for _, typ := range weightTypes {
 			for _, shape := range [][2]int{{s.width, s.width}, {s.hidden, s.width}, {s.width, s.hidden}} {
 				name := fmt.Sprintf("%v, %d × %d", typ, shape[0], shape[1])
 				if !fits(ctx, longest) {

@@ -96,7 +96,7 @@ func TestDistance(t *testing.T) {
 
 // Every type's numbers are finite and of a size that sums of thousands keep so.
 func TestMatrixHasOrdinaryScales(t *testing.T) {
-	for _, typ := range kernels.WeightTypes() {
+	for _, typ := range weightTypes {
 		const rows, cols = 70, 512
 		m, err := matrix(typ, rows, cols)
 		require.NoError(t, err)

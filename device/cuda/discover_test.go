@@ -70,7 +70,7 @@ func TestNames(t *testing.T) {
 	_, err := backend.Resolve("cuda:7", 0)
 	require.EqualError(t, err, "cuda:7 does not exist: there are cuda:0 and cuda:1")
 	_, err = backend.Open("cuda:2")
-	require.ErrorContains(t, err, "cuda:2 isn't there")
+	require.ErrorContains(t, err, "cuda:2 does not exist")
 	require.NotErrorAs(t, err, new(*device.ListError))
 }
 

@@ -80,7 +80,7 @@ func TestHostMemory(t *testing.T) {
 	_, err = d.AllocHost(1 << 20)
 	require.ErrorIs(t, err, device.ErrOutOfMemory)
 	require.ErrorContains(t, err, "cuda:0: cuMemHostAlloc: CUDA_ERROR_OUT_OF_MEMORY")
-	require.ErrorContains(t, err, "1.0 MiB asked for")
+	require.ErrorContains(t, err, "1.0 MiB were asked for")
 	_, err = d.AllocHost(-1)
 	require.ErrorContains(t, err, "-1 bytes of pinned memory")
 

@@ -20,12 +20,12 @@ import (
 
 // waiting starts the command in a process of its own and sends it one signal when it
 // has done what until waits for. It must end by itself, with status 130.
-func waiting(t *testing.T, s os.Signal, until func(), c *exec.Cmd) (stderr string) {
+func waiting(t *testing.T, s os.Signal, until func(pid int), c *exec.Cmd) (stderr string) {
 	t.Helper()
 	var errs bytes.Buffer
 	c.Stderr = &errs
 	require.NoError(t, c.Start())
-	until()
+	until(c.Process.Pid)
 	require.NoError(t, c.Process.Signal(s))
 	ended := make(chan error, 1)
 	go func() { ended <- c.Wait() }()
@@ -76,7 +76,7 @@ func TestOneSignalEndsAnOpen(t *testing.T) {
 			own := filepath.Join(t.TempDir(), "pipe")
 			require.NoError(t, syscall.Mkfifo(own, 0o600))
 			args[slices.Index(args, pipe)] = own
-			waiting(t, signals[i%3], func() { time.Sleep(500 * time.Millisecond) }, itself(t, args...))
+			waiting(t, signals[i%3], func(pid int) { blocked(t, pid, callOpen) }, itself(t, args...))
 		})
 	}
 }
@@ -97,16 +97,29 @@ func TestOneSignalEndsAWrite(t *testing.T) {
 			defer r.Close()
 			c := itself(t, args...)
 			c.Stdout = w
-			full := func() {
+			fill(t, w)
+			full := func(pid int) {
 				require.NoError(t, w.Close())
-				first := make([]byte, 1)
-				_, err := r.Read(first) // it writes
-				require.NoError(t, err)
-				time.Sleep(700 * time.Millisecond)
+				blocked(t, pid, callWrite)
 			}
 			waiting(t, syscall.SIGTERM, full, c)
 		})
 	}
+}
+
+// fill writes to a pipe until it holds no more.
+func fill(t *testing.T, w *os.File) {
+	t.Helper()
+	raw, err := w.SyscallConn()
+	require.NoError(t, err)
+	var full error
+	require.NoError(t, raw.Write(func(fd uintptr) bool {
+		for full == nil {
+			_, full = syscall.Write(int(fd), make([]byte, 1))
+		}
+		return true
+	}))
+	require.ErrorIs(t, full, syscall.EAGAIN)
 }
 
 // nohup's wish that SIGHUP be ignored is respected, and otherwise it is told.
@@ -114,7 +127,7 @@ func TestHangup(t *testing.T) {
 	in := writeFile(t, "in.jsonl", []byte(strings.Repeat(`{"prompt":"The","max_tokens":20}`+"\n", 100000)))
 	out := filepath.Join(filepath.Dir(in), "out.jsonl")
 	c := itself(t, "batch", "-m", storiesFile, "-i", in, "-o", out)
-	begun := func() {
+	begun := func(int) {
 		require.Eventually(t, func() bool { _, err := os.Stat(out + journalEnding); return err == nil }, 20*time.Second, time.Millisecond)
 	}
 	assert.Contains(t, waiting(t, syscall.SIGHUP, begun, c), "--resume goes on")

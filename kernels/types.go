@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -306,7 +307,8 @@ func (t Type) Block() (elems, bytes int) {
 }
 
 // RowBytes returns the bytes of a row of cols elements as a file stores it. The
-// error says so where cols isn't a whole number of blocks.
+// error says so where cols isn't a whole number of blocks, or the bytes are more than memory
+// can hold.
 func (t Type) RowBytes(cols int) (int64, error) {
 	elems, bytes := t.Block()
 	switch {
@@ -314,6 +316,8 @@ func (t Type) RowBytes(cols int) (int64, error) {
 		return 0, fmt.Errorf("%v is not a type that Leat computes with", t)
 	case cols < 0 || cols%elems != 0:
 		return 0, fmt.Errorf("a row of %d elements is not a whole number of %v blocks of %d", cols, t, elems)
+	case int64(cols/elems) > math.MaxInt64/int64(bytes):
+		return 0, fmt.Errorf("a row of %d elements of %v has more bytes than memory can hold", cols, t)
 	}
 	return int64(cols/elems) * int64(bytes), nil
 }

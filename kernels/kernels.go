@@ -65,17 +65,26 @@ type Queue interface {
 	// segments of 256: in order within one, with a fused multiply-add where
 	// the SIMD level has it; then the segments' sums in order.
 	//
-	// Q8_0 and Q4_0 weights: x is quantized in blocks of 32 to int8 with
-	// scale d = max|x|/127, q = x·(1/d) rounded half to even. Of each block the exact
-	// integer sum s is taken; then, blocks in order, acc += s·(dw·dx), each
-	// of the three operations rounded to float32.
+	// Quantized weights: x is quantized in blocks of 32 to int8 with scale
+	// dx = max|x|/127, q = x·(1/dx) rounded half to even. With a block's q exact
+	// integer sums are taken: s of the products with the weights' integers; b of
+	// the q, times -8; and s0, s1, b0 and b1 of the two halves of the block. A
+	// weight's integer is what the formula of its type multiplies by the scales;
+	// a power of two there, such as the 1/8 of IQ2_XXS, belongs to d, and so does
+	// the half that MXFP4 and NVFP4 have because their integers are q doubled.
+	// Of IQ1_S they are g+1, dmin is d/8 and min is scale·8·(1-δ). Then, blocks in
+	// order, each operation rounded to float32 and none fused with another, acc is
+	// increased by
 	//
-	// Q4_K and Q6_K weights: x is quantized as above, and of each of its blocks
-	// exact integer sums are taken: of Q4_K s of the products of x and the
-	// nibbles, and sum of x alone; of Q6_K t = scale0·s0 + scale1·s1, where s0
-	// and s1 are those of the products of the block's halves. Then, blocks in
-	// order, acc += ((d·scale)·s - (dmin·min)·sum)·dx, or acc += (d·t)·dx, each
-	// operation rounded to float32.
+	//	s·(d·dx)                                    Q8_0, Q4_0, Q5_0, IQ4_NL, MXFP4, TQ1_0, TQ2_0, Q1_0, Q2_0
+	//	s·((d·scale)·dx)                            IQ4_XS, IQ3_S, IQ3_XXS, IQ2_XXS
+	//	(d·s + (-m/8)·b)·dx                         Q4_1, Q5_1
+	//	((d·scale)·s + (dmin/8·min)·b)·dx           Q4_K, Q5_K, IQ1_S
+	//	(d·(scale0·s0 + scale1·s1))·dx              Q6_K, Q3_K, IQ2_XS, IQ2_S, IQ1_M
+	//	(d·(scale0·s0 + scale1·s1) + dmin/8·(min0·b0 + min1·b1))·dx    Q2_K
+	//	(d0·s0 + d1·s1)·dx                          NVFP4
+	//
+	// where the sums of products of integers are integers.
 	MatMul(x Tensor, products []Product)
 
 	// RoPE rotates each head of x [n, heads·headDim] in place by its row's

@@ -49,6 +49,7 @@ type Info struct {
 	Free        int64    // bytes free at the time of the query; 0 if not known
 	Cores       []int    // CPU devices: the operating system's numbers of the cores
 	SIMD        string   // CPU devices: the SIMD level of the kernels, such as "avx512-vnni"
+	HugePages   bool     // CPU devices: whether the system puts large buffers on huge pages
 	Peers       []string // GPUs: the names of the GPUs to and from which it copies directly
 	Rates       Rates    // the measured speed; the zero value if it was not measured
 

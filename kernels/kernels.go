@@ -63,7 +63,9 @@ type Queue interface {
 	//
 	// F32, F16 and BF16 weights: x stays float32. The sum runs over k in
 	// segments of 256: in order within one, with a fused multiply-add where
-	// the SIMD level has it; then the segments' sums in order.
+	// the SIMD level has it; then the segments' sums in order. At the level
+	// avx512-bf16 a product with BF16 weights takes x rounded to BF16, half to
+	// even: a product differs by 1 part in 256 of itself at most.
 	//
 	// Quantized weights: x is quantized in blocks of 32 to int8 with scale
 	// dx = max|x|/127, q = x·(1/dx) rounded half to even. With a block's q exact

@@ -28,13 +28,26 @@ type Owner interface {
 	Use(use func() error) error
 }
 
+// Forgetter is an Owner that can give memory back while it stays mapped, as a file's can
+// be read again.
+type Forgetter interface {
+	Owner
+
+	// Forget says that data, which belongs to the owner, has been read. It is called
+	// within Use.
+	Forget(data []byte)
+}
+
 // Pack has pack read m.Data, under the care of its owner. If the owner finds
 // fault with the memory after that, the weight is freed. The error names the
-// matrix. It is for backends, whose Pack it is.
+// matrix. An owner that can forget the data is told to. It is for backends, whose Pack it is.
 func (m *Matrix) Pack(pack func() (Weight, error)) (Weight, error) {
 	var w Weight
 	use := func() (err error) {
 		w, err = pack()
+		if o, ok := m.Owner.(Forgetter); ok {
+			o.Forget(m.Data)
+		}
 		return err
 	}
 	var err error

@@ -46,7 +46,11 @@ func printDevices(w io.Writer, found []device.Info, missing []device.Unavailable
 func deviceLines(found []device.Info, missing []device.Unavailable, width int) []string {
 	columns := newColumns("device", "description", "memory", "free", "simd")
 	for _, d := range found {
-		addRow(columns, d.Name, printable(d.Description), known(d.Memory), known(d.Free), d.SIMD)
+		simd := d.SIMD
+		if d.HugePages {
+			simd += ", huge pages"
+		}
+		addRow(columns, d.Name, printable(d.Description), known(d.Memory), known(d.Free), simd)
 	}
 	lines := fitted(columns, width)
 	indent := columns[0].width() + 2
@@ -89,6 +93,7 @@ type deviceDocument struct {
 	Memory      int64    `json:"memory_bytes"`
 	Free        int64    `json:"free_bytes"`
 	SIMD        string   `json:"simd,omitempty"`
+	HugePages   bool     `json:"huge_pages,omitempty"` // that large buffers lie on
 	Cores       []int    `json:"cores,omitempty"`
 	Peers       []string `json:"peers,omitempty"` // GPUs that it copies to and from directly
 }
@@ -101,7 +106,7 @@ type missingDocument struct {
 func devicesOf(found []device.Info, missing []device.Unavailable) devicesDocument {
 	doc := devicesDocument{Devices: []deviceDocument{}, Unavailable: []missingDocument{}}
 	for _, d := range found {
-		doc.Devices = append(doc.Devices, deviceDocument{d.Name, d.Kind.String(), d.Description, d.Memory, d.Free, d.SIMD, d.Cores, d.Peers})
+		doc.Devices = append(doc.Devices, deviceDocument{d.Name, d.Kind.String(), d.Description, d.Memory, d.Free, d.SIMD, d.HugePages, d.Cores, d.Peers})
 	}
 	for _, u := range missing {
 		doc.Unavailable = append(doc.Unavailable, missingDocument{u.Kind.String(), u.Reason})

@@ -90,6 +90,7 @@ func describe(groups ...[]int) ([]device.Info, error) {
 			Free:        free,
 			Cores:       cores,
 			SIMD:        level,
+			HugePages:   hugePages(),
 			HostMemory:  true,
 		}
 	}

@@ -1,6 +1,11 @@
 package cpu
 
-import "golang.org/x/sys/unix"
+import (
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
 
 // hugeFrom is the size in bytes from which a mapping uses huge pages. For smaller mappings,
 // rounding up to whole huge pages would waste more than fewer page walks save.
@@ -12,4 +17,15 @@ func adviseHuge(mem []byte) {
 	if len(mem) >= hugeFrom {
 		_ = unix.Madvise(mem, unix.MADV_HUGEPAGE)
 	}
+}
+
+// hugePages reports whether the kernel puts mappings that ask for it on huge pages.
+func hugePages() bool {
+	setting, err := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled")
+	return err == nil && hugePagesOf(string(setting))
+}
+
+// hugePagesOf reads the kernel's setting, of which the chosen word is in brackets.
+func hugePagesOf(setting string) bool {
+	return strings.Contains(setting, "[always]") || strings.Contains(setting, "[madvise]")
 }

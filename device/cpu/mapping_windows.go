@@ -21,3 +21,5 @@ func mapMemory(n int) ([]byte, error) {
 func unmapMemory(mem []byte) error {
 	return windows.VirtualFree(uintptr(unsafe.Pointer(unsafe.SliceData(mem))), 0, windows.MEM_RELEASE)
 }
+
+func hugePages() bool { return false }

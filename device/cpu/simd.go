@@ -8,7 +8,7 @@ import (
 )
 
 // SIMDVariable is the name of the environment variable that selects a SIMD level below the
-// CPU's highest: avx512-vnni, avx512, avx-vnni, avx2 or portable; on arm64
+// CPU's highest: avx512-bf16, avx512-vnni, avx512, avx-vnni, avx2 or portable; on arm64
 // neon-i8mm, neon-dot, neon or portable.
 const SIMDVariable = "LEAT_SIMD"
 

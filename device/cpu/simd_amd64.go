@@ -17,6 +17,7 @@ func simdLevels() []string {
 		{name: "avx-vnni", needs: []cpuid.FeatureID{cpuid.AVXVNNI}, optional: true},
 		{name: "avx512", needs: []cpuid.FeatureID{cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL}},
 		{name: "avx512-vnni", needs: []cpuid.FeatureID{cpuid.AVX512VNNI}},
+		{name: "avx512-bf16", needs: []cpuid.FeatureID{cpuid.AVX512BF16}},
 	} {
 		switch {
 		case cpuid.CPU.Supports(l.needs...):

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/leat-dev/leat/kernels"
 )
 
 // trial is an op on random numbers: what a rig makes of it, what float64 does,
@@ -43,7 +45,7 @@ type judged struct {
 // between returns a random number from a to b.
 func between(rng *rand.Rand, a, b int) int { return a + rng.IntN(b-a+1) }
 
-func judgedOps(b Backend) (all []judged) {
+func judgedOps(b Backend, roundsBF16 bool) (all []judged) {
 	for _, typ := range b.types() {
 		all = append(all, judged{"Embed", typ.String(), "the number", 0, func(rng *rand.Rand) trial { return embedTrial(rng, typ) }})
 	}
@@ -57,7 +59,11 @@ func judgedOps(b Backend) (all []judged) {
 	for _, typ := range b.types() {
 		if !typ.Quantized() {
 			// A segment of 256 columns, up to 3 of them, and without FMA a product each.
-			all = append(all, judged{"MatMul", typ.String(), "Σ abs(w·x)", (256 + 3 + 1) * ulp,
+			bound := (256 + 3 + 1) * ulp
+			if typ == kernels.BF16 && roundsBF16 {
+				bound += 1. / 256
+			}
+			all = append(all, judged{"MatMul", typ.String(), "Σ abs(w·x)", bound,
 				func(rng *rand.Rand) trial { return productTrial(rng, typ, false) }})
 			continue
 		}
@@ -84,7 +90,7 @@ func Errors(t *testing.T, b Backend) {
 	var table strings.Builder
 	fmt.Fprintf(&table, "\n| op | type | relative to | bound | %s | portable CPU |\n|---|---|---|---|---|---|\n", ours.Q.Device().Info().Name)
 	rng := NewRand(100)
-	for _, o := range judgedOps(b) {
+	for _, o := range judgedOps(b, ours.roundsBF16()) {
 		var here, there float64
 		for range 3 {
 			c := o.trial(rng)

@@ -20,7 +20,7 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 		t.Skipf("the generator's modules can't be had: %v: %s", err, out)
 	}
 	dir := t.TempDir()
-	for _, family := range []string{"float", "integer_vnni", "integer_avx512", "integer_avxvnni", "integer_avx2", "quantize", "attention", "elementwise", "activation", "sampling", "ceiling"} {
+	for _, family := range []string{"float", "bf16", "integer_vnni", "integer_avx512", "integer_avxvnni", "integer_avx2", "quantize", "attention", "elementwise", "activation", "sampling", "ceiling"} {
 		pkg, in, name := "panel", ".", family
 		if family == "ceiling" {
 			pkg, in, name = "ceiling", "../ceiling", "rates"

@@ -15,15 +15,19 @@ import (
 // Slices too short for the shape, and a type of the other family, are mistakes
 // in the program, and panic.
 type Kernels struct {
-	// Level is "portable"; "avx2", "avx-vnni", "avx512" or "avx512-vnni"; or "neon",
-	// "neon-dot" or "neon-i8mm".
+	// Level is "portable"; "avx2", "avx-vnni", "avx512", "avx512-vnni" or "avx512-bf16";
+	// or "neon", "neon-dot" or "neon-i8mm".
 	Level string
 
 	// The kernels of a type multiply different numbers of rows at once: the
 	// most first, and 1 last.
 	floats   [3]([]floatKernel) // from F32 on
+	dotsBF16 []bf16Kernel
 	ints     ints
 	quantize func(dst []byte, x []float32)
+
+	roundsBF16 bool
+	toBF16     func(dst []uint16, x []float32) // whole vectors of 16; may be nil
 
 	// Attention's.
 	soften       func(s []float32, count int, scale float32, m, l, c []float32)

@@ -17,6 +17,7 @@ var avx2 = &Kernels{
 		{{4, floatF16x4AVX2}, {2, floatF16x2AVX2}, {1, floatF16x1AVX2}},
 		{{4, floatBF16x4AVX2}, {2, floatBF16x2AVX2}, {1, floatBF16x1AVX2}},
 	},
+	dotsBF16: portableBF16,
 	ints:     intsAVX2,
 	quantize: quantizeAVX2,
 
@@ -73,6 +74,7 @@ var avx512 = &Kernels{
 		{{8, floatF16x8AVX512}, {4, floatF16x4AVX512}, {2, floatF16x2AVX512}, {1, floatF16x1AVX512}},
 		{{8, floatBF16x8AVX512}, {4, floatBF16x4AVX512}, {2, floatBF16x2AVX512}, {1, floatBF16x1AVX512}},
 	},
+	dotsBF16: portableBF16,
 	ints:     intsAVX512,
 	quantize: quantizeAVX2,
 
@@ -127,6 +129,14 @@ var (
 	vnni    = avx512.with("avx512-vnni", intsVNNI)
 )
 
+// bf16 is what VDPBF16PS adds.
+var bf16 = func() *Kernels {
+	higher := *vnni
+	higher.Level, higher.roundsBF16, higher.toBF16 = "avx512-bf16", true, toBF16AVX512
+	higher.dotsBF16 = []bf16Kernel{{8, dotsBF16x8}, {4, dotsBF16x4}, {2, dotsBF16x2}, {1, dotsBF16x1}}
+	return &higher
+}()
+
 // with returns the level above k that has integer products of its own.
 func (k *Kernels) with(level string, ints ints) *Kernels {
 	higher := *k
@@ -147,6 +157,7 @@ var supported = sync.OnceValue(func() []*Kernels {
 		{kernels: avxVNNI, features: []cpuid.FeatureID{cpuid.AVXVNNI}, optional: true},
 		{kernels: avx512, features: []cpuid.FeatureID{cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL}},
 		{kernels: vnni, features: []cpuid.FeatureID{cpuid.AVX512VNNI}},
+		{kernels: bf16, features: []cpuid.FeatureID{cpuid.AVX512BF16}},
 	} {
 		switch {
 		case cpuid.CPU.Supports(l.features...):

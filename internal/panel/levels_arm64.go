@@ -20,6 +20,7 @@ var neon = &Kernels{
 		{{4, floatBF16x4NEON}, {2, floatBF16x2NEON}, {1, floatBF16x1NEON}},
 	},
 	ints:     portableInts.with(intsNEON),
+	dotsBF16: portableBF16,
 	quantize: quantizeNEON,
 
 	soften: softenNEON,

@@ -49,6 +49,7 @@ import (
 )
 
 //go:generate go run -C _gen . -kernels float -pkg panel -out ../float_amd64.s -stubs ../float_amd64.go
+//go:generate go run -C _gen . -kernels bf16 -pkg panel -out ../bf16_amd64.s -stubs ../bf16_amd64.go
 //go:generate go run -C _gen . -kernels integer_vnni -pkg panel -out ../integer_vnni_amd64.s -stubs ../integer_vnni_amd64.go
 //go:generate go run -C _gen . -kernels integer_avx512 -pkg panel -out ../integer_avx512_amd64.s -stubs ../integer_avx512_amd64.go
 //go:generate go run -C _gen . -kernels integer_avxvnni -pkg panel -out ../integer_avxvnni_amd64.s -stubs ../integer_avxvnni_amd64.go

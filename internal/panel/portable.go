@@ -10,6 +10,7 @@ import (
 var portable = &Kernels{
 	Level:    "portable",
 	floats:   [3][]floatKernel{{{1, floatF32}}, {{1, floatF16}}, {{1, floatBF16}}},
+	dotsBF16: portableBF16,
 	ints:     portableInts,
 	quantize: quantize,
 
@@ -51,6 +52,8 @@ var portable = &Kernels{
 	splitWeights: splitWeights,
 	sumExp:       sumExp,
 }
+
+var portableBF16 = []bf16Kernel{{1, dotsBF16}}
 
 func floatF32(p []byte, cols int, x []float32, _ int, y []float32, _ int) {
 	float(kernels.F32, p, cols, x, y)

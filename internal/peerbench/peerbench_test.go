@@ -102,6 +102,9 @@ func TestMeasure(t *testing.T) {
 		r.layers, r.rounds = 2, 2
 		require.NoError(t, b.measure(t.Context(), r))
 	}
+	b.report.raise([]ceiling.Rate{{Name: ceiling.Read, Unit: "B", One: 2, All: 5e5}})
+	assert.Equal(t, 1e9, b.report.Ceilings[0].All, "the highest counts")
+	b.report.judge()
 	assert.Equal(t, "abc", b.report.Peer)
 	assert.Equal(t, "avx512", b.report.SIMD)
 	require.Len(t, b.report.Cells, 12)
@@ -139,6 +142,7 @@ func TestATypeThatIsRefused(t *testing.T) {
 	require.NoError(t, b.measure(t.Context(), r))
 	assert.Equal(t, []string{"Q8_0: the peer: peer: exit status 3: unknown type"}, b.report.Refused)
 	require.Len(t, b.report.Cells, 4, "Leat's speeds are still shown")
+	b.report.judge()
 	assert.Contains(t, b.report.markdown(), "| prefill 128 | 300.0 | – | – |")
 }
 

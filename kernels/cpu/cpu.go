@@ -39,7 +39,7 @@ func (backend) NewQueue(d device.Device) (kernels.Queue, error) {
 		return nil, fmt.Errorf("%s: %w", info.Name, err)
 	}
 	q := &queue{Queue: cores, kern: kern}
-	q.norm.kern, q.matmul.kern, q.quantize.kern = kern, kern, kern
+	q.norm.kern, q.matmul.kern, q.quantize.kern, q.round.kern = kern, kern, kern, kern
 	q.store.kern, q.attention.kern, q.elementwise.kern, q.addBias.kern = kern, kern, kern, kern
 	q.rope.kern, q.argmax.kern, q.topK.kern = kern, kern, kern
 	return q, nil
@@ -57,6 +57,7 @@ type queue struct {
 	topK        topK
 	norm        norm
 	quantize    quantize
+	round       round
 	matmul      matmul
 	rope        rope
 	store       store
@@ -69,7 +70,7 @@ type queue struct {
 func (q *queue) Close() error {
 	err := q.Queue.Close()
 	for _, s := range []*scratch{
-		&q.argmax.best, &q.topK.work, &q.quantize.mem, &q.matmul.spread, &q.matmul.edge, &q.rope.turns, &q.store.halves, &q.attention.work,
+		&q.argmax.best, &q.topK.work, &q.quantize.mem, &q.round.mem, &q.matmul.spread, &q.matmul.edge, &q.rope.turns, &q.store.halves, &q.attention.work,
 	} {
 		if e := s.free(); err == nil {
 			err = e

@@ -24,6 +24,8 @@ type matmul struct {
 	products []product
 	x        []float32
 	acts     *panel.Activations // x quantized, where a product needs that
+	rounded  []uint16           // x rounded to BF16, where a product needs that
+	stride   int                // of the rows of rounded
 	n, k     int
 	block    int // rows a block
 	blocks   int
@@ -95,13 +97,13 @@ func (q *queue) prepare(j *matmul) error {
 	}
 	j.block = min(j.block, j.n)
 	j.blocks = (j.n + j.block - 1) / j.block
-	units, ns, integer := 0, 0.0, false
+	units, ns, integer, halves := 0, 0.0, false, false
 	for i := range j.products {
 		p := &j.products[i]
 		units += p.panels * j.blocks
 		// A panel is read at some 10 bytes a nanosecond.
 		ns += float64(p.panels) * (float64(p.stride)/10 + float64(j.n)*float64(j.k)*panel.Lanes/j.rate(p.typ))
-		integer = integer || p.typ.Quantized()
+		integer, halves = integer || p.typ.Quantized(), halves || j.rounds(p.typ)
 	}
 	j.cut = newGuided(units, ns, q.Workers())
 	if integer {
@@ -111,10 +113,19 @@ func (q *queue) prepare(j *matmul) error {
 		}
 		j.acts = acts
 	}
+	if halves {
+		var err error
+		if j.rounded, j.stride, err = q.round.run(q, j.x, j.n, j.k); err != nil {
+			return err
+		}
+	}
 	mem, err := j.edge.take(q.Device(), 4*panel.Lanes*int64(j.block)*int64(q.Workers()))
 	j.lanes = float32s(mem)
 	return err
 }
+
+// rounds says whether products with weights of a type take x rounded to BF16.
+func (j *matmul) rounds(t kernels.Type) bool { return t == kernels.BF16 && j.kern.RoundsBF16() }
 
 // rate is about how many multiply-adds a nanosecond a panel takes part in.
 func (j *matmul) rate(t kernels.Type) float64 {
@@ -123,6 +134,8 @@ func (j *matmul) rate(t kernels.Type) float64 {
 		return 1
 	case t.Quantized():
 		return 128
+	case j.rounds(t):
+		return 64
 	}
 	return 32
 }
@@ -182,9 +195,12 @@ func (j *matmul) unit(p *product, number, row, n int, edge []float32) {
 	if width < panel.Lanes {
 		y, stride = edge, panel.Lanes
 	}
-	if p.typ.Quantized() {
+	switch {
+	case p.typ.Quantized():
 		j.kern.Int(p.typ, packed, j.k, j.acts, row, n, y, stride)
-	} else {
+	case j.rounds(p.typ):
+		j.kern.BF16(packed, j.k, j.rounded[row*j.stride:], j.stride, n, y, stride)
+	default:
 		j.kern.Float(p.typ, packed, j.k, j.x[row*j.k:], j.k, n, y, stride)
 	}
 	if width < panel.Lanes {

@@ -104,6 +104,11 @@ func (f *File) Use(use func() error) error {
 	return nil
 }
 
+// Forget tells the system that data, of a tensor's matrix, isn't needed any more, so that
+// the process doesn't hold the file's pages in memory. Reading data again stays possible.
+// It must be called within Use. On systems other than Linux it does nothing.
+func (f *File) Forget(data []byte) { f.bytes.forget(data) }
+
 // Name returns the path, or the name given to Parse.
 func (f *File) Name() string { return f.name }
 

@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	family := flag.String("kernels", "", "float, integer_vnni, …_avx512, …_avxvnni or …_avx2, quantize, attention, elementwise, activation, sampling or ceiling")
+	family := flag.String("kernels", "", "float, bf16, integer_vnni, …_avx512, …_avxvnni or …_avx2, quantize, attention, elementwise, activation, sampling or ceiling")
 	flag.Parse()
 	ConstraintExpr("amd64,!noasm")
 	switch *family {
@@ -27,6 +27,11 @@ func main() {
 				float(avx2, weights, rows)
 			}
 		}
+	case "bf16":
+		for _, rows := range []int{8, 4, 2, 1} {
+			dotsBF16(rows)
+		}
+		toBF16()
 	case "integer_vnni", "integer_avx512", "integer_avxvnni", "integer_avx2":
 		products(integerLevels[*family])
 	case "quantize":
@@ -83,7 +88,7 @@ func main() {
 	case "ceiling":
 		ceilings()
 	default:
-		log.Fatalf("-kernels %q: it may be float, integer_vnni, integer_avx512, integer_avxvnni, integer_avx2, quantize, attention, elementwise, activation, sampling or ceiling", *family)
+		log.Fatalf("-kernels %q: it may be float, bf16, integer_vnni, integer_avx512, integer_avxvnni, integer_avx2, quantize, attention, elementwise, activation, sampling or ceiling", *family)
 	}
 	Generate()
 }

@@ -48,13 +48,13 @@ func layoutOf(t kernels.Type, rows, cols int) (layout, error) {
 		l.typ, l.lanes = kernels.F32, 1
 	}
 	if l.full = segmentChunks(l.typ, segment); l.full == 0 {
-		return layout{}, fmt.Errorf("weights of %v can't be packed: they may be %v", t, weightTypes)
-	}
-	if _, err := t.RowBytes(cols); err != nil {
-		return layout{}, err
+		return layout{}, fmt.Errorf("weights of %v can't be packed for a GPU yet: they may be %v. A CPU takes every type", t, weightTypes)
 	}
 	if rows > math.MaxInt32 || cols > math.MaxInt32-segment {
 		return layout{}, fmt.Errorf("a weight of shape [%d, %d] is larger than a kernel counts", rows, cols)
+	}
+	if _, err := t.RowBytes(cols); err != nil {
+		return layout{}, err
 	}
 	l.chunks = cols/segment*l.full + segmentChunks(l.typ, cols%segment)
 	return l, nil

@@ -75,7 +75,7 @@ func sameLogits(t *testing.T, m *model.Model, kv kernels.Type, settings []settin
 	for i := range tokens {
 		tokens[i] = int32(3 + (i*i*31+i*7)%500)
 	}
-	if _, err := generate.NewPlan(t.Context(), m, generate.WithKV(kv)); err != nil {
+	if _, err := generate.NewPlan(t.Context(), m, generate.WithKV(kv), on(settings[0].devices)); err != nil {
 		require.ErrorContains(t, err, "multiple of 32")
 		t.Skip("this model's heads don't fit the cache's blocks")
 	}
